@@ -2,7 +2,7 @@
 add_library(qwell_flags INTERFACE)
 target_include_directories(qwell_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(qwell_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual -Werror
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -Wnon-virtual-dtor -Woverloaded-virtual -Werror
   # Results may not depend on what the compiler fuses: a fused multiply-add is written where it is meant.
   -ffp-contract=off -fno-math-errno)
 target_compile_definitions(qwell_flags INTERFACE QWELL_VERSION="${PROJECT_VERSION}" SPDLOG_FMT_EXTERNAL)

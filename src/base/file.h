@@ -17,6 +17,7 @@ void write_file(const std::filesystem::path& path, std::string_view bytes);
 // A file mapped read-only. Its bytes are valid as long as the object lives; the file must not be truncated meanwhile.
 class MappedFile {
  public:
+  MappedFile() = default;  // nothing
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -23,8 +23,8 @@ inline PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// In (0, 1): the 24 upper bits, centred, so that neither logarithm below meets 0 or 1.
-inline float uniform_open(std::uint32_t bits) { return (static_cast<float>(bits >> 8) + 0.5F) * 0x1p-24F; }
+// In (0, 1): the 23 upper bits, centred. One bit more and the largest would round to 1.
+inline float uniform_open(std::uint32_t bits) { return (static_cast<float>(bits >> 9) + 0.5F) * 0x1p-23F; }
 
 // A small sequential generator over Philox for tests, data and jitter.
 class Random {

@@ -191,8 +191,8 @@ struct LogitChange {
 
 // How one row is sampled. The token is argmax over the allowed set of (changed logit / T + Gumbel noise), the noise keyed by (seed, sample,
 // position, token id) through Philox; T = 0: argmax of the changed logits, ties to the lower id. Allowed set: mask, then top_k, then top_p
-// (smallest set of most probable tokens whose sum reaches top_p), then min_p (p >= min_p * p_max of the distribution before top_k), ties by
-// lower id, all on softmax(changed logit / T).
+// (the smallest set of most probable tokens whose sum reaches top_p, of the distribution that top_k left), then min_p (p >= min_p * p_max),
+// ties by lower id, all on softmax(changed logit / T).
 struct SampleRow {
   float temperature = 1, top_p = 1, min_p = 0;
   float presence_penalty = 0, frequency_penalty = 0, repetition_penalty = 1;

@@ -1,0 +1,2 @@
+#define QWELL_ISA avx2
+#include "ops/cpu/kernels.inc"

@@ -1,0 +1,2 @@
+#define QWELL_ISA avx512
+#include "ops/cpu/kernels.inc"

@@ -146,9 +146,10 @@ class Member {
   void abort(const std::string& reason);
 
   // After a failure, when the survivors (and a replacement for the dead rank) agreed on it: a fresh window state. Every rank calls it with
-  // the same number, larger than the current one (by less than 32768), before the next step. Incarnations start at 0. Step numbers may
-  // start anew, wishes and announcements are forgotten. What a rank of the last incarnation still writes is never seen; two incarnations
-  // later its memory is used again, so by then it must have ended.
+  // the same number, larger than the current one (by less than 32768), before the next step. Incarnations start at 0; the window has memory
+  // for two, chosen by the number's parity, so count by one: what a rank of the last incarnation still writes is then never seen, and its
+  // memory is used again two incarnations later, by when it must have ended. Step numbers may start anew; wishes and announcements are
+  // forgotten.
   void reincarnate(std::uint32_t incarnation);
   std::uint32_t incarnation() const;
 

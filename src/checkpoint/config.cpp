@@ -1,11 +1,11 @@
 #include "checkpoint/config.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
 #include "base/file.h"
 #include "checkpoint/config_fields.h"
+#include "checkpoint/internal/duplicate_names.h"
+#include "checkpoint/internal/quant_config.h"
 
 namespace qwell {
 namespace {
@@ -25,7 +25,20 @@ ModelFamily family_of(const ConfigFields& fields, const std::string& type) {
 bool is_moe(ModelFamily f) { return f == ModelFamily::kQwen3Moe || f == ModelFamily::kQwen3Next || f == ModelFamily::kQwen35Moe; }
 bool is_hybrid(ModelFamily f) { return f != ModelFamily::kQwen3 && f != ModelFamily::kQwen3Moe; }
 
-int dimension(const ConfigFields& fields, std::string_view name) { return static_cast<int>(fields.required_integer(name, 1, kDimensionMax)); }
+void sort_unique(std::vector<std::int32_t>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
+int dimension(const ConfigFields& fields, std::string_view name) {
+  return static_cast<int>(fields.required_integer(name, 1, kDimensionMax));
+}
+
+// The rows of a projection, heads * head size, are a dimension too.
+void check_product(const ConfigFields& fields, std::string_view heads_name, int heads, std::string_view size_name, int size) {
+  if (std::int64_t{heads} * size > kDimensionMax)
+    fields.wrong(heads_name, fmt::format("at most {} / {}, {},", kDimensionMax, size_name, size));
+}
 
 // One value under two names; both may be there if they agree.
 int dimension_of_two(const ConfigFields& fields, std::string_view name, std::string_view other) {
@@ -36,12 +49,32 @@ int dimension_of_two(const ConfigFields& fields, std::string_view name, std::str
   return static_cast<int>(a ? *a : *b);
 }
 
+// `type` is the older name of `rope_type`. An object that scales and does not say how would be ignored: refused.
+std::string rope_kind(const ConfigFields& scaling) {
+  const auto kind = scaling.text("rope_type");
+  const auto old = scaling.text("type");
+  if (kind && old && *kind != *old) scaling.wrong("rope_type", fmt::format("the value of type, \"{}\",", *old));
+  if (!kind && !old && scaling.has("factor")) scaling.missing("rope_type", "\"yarn\" (or no factor)");
+  return kind.value_or(old.value_or("default"));
+}
+
+// The object that says how positions are scaled: rope_parameters or, in the older spelling and as an addition by hand, rope_scaling.
+std::optional<ConfigFields> parse_rope_scaling(const ConfigFields& fields, const std::optional<ConfigFields>& parameters) {
+  const auto scaling = fields.object("rope_scaling");
+  if (!scaling || !parameters) return parameters ? parameters : scaling;
+  if (rope_kind(*parameters) == "default") return scaling;
+  if (rope_kind(*scaling) != "default" && *fields.find("rope_scaling") != *fields.find("rope_parameters")) {
+    fields.wrong("rope_scaling", "nothing beside another scaling in rope_parameters");
+  }
+  return parameters;
+}
+
 // The rotary settings: rope_parameters, or rope_theta with rope_scaling and partial_rotary_factor beside it.
-RopeConfig parse_rope(const ConfigFields& fields, int head_dim, int max_positions) {
+RopeConfig parse_rope(const ConfigFields& fields, int head_dim, int max_positions, double partial_default) {
   RopeConfig rope;
   const auto parameters = fields.object("rope_parameters");
-  const auto scaling = parameters ? parameters : fields.object("rope_scaling");
-  const auto theta_of = [](const ConfigFields& f) { return f.number("rope_theta", 1, 1e12); };
+  const auto scaling = parse_rope_scaling(fields, parameters);
+  const auto theta_of = [](const ConfigFields& f) { return f.number("rope_theta", 1, 1e12, true); };
   auto theta = parameters ? theta_of(*parameters) : std::nullopt;
   const auto outer_theta = theta_of(fields);
   if (theta && outer_theta && *theta != *outer_theta) fields.wrong("rope_theta", fmt::format("rope_parameters.rope_theta, {},", *theta));
@@ -51,22 +84,24 @@ RopeConfig parse_rope(const ConfigFields& fields, int head_dim, int max_position
 
   auto partial = fields.number("partial_rotary_factor", 0, 1, true);
   if (parameters && parameters->has("partial_rotary_factor")) partial = parameters->number("partial_rotary_factor", 0, 1, true);
-  rope.rotary_dim = static_cast<int>(head_dim * partial.value_or(1.0));
+  rope.rotary_dim = static_cast<int>(head_dim * partial.value_or(partial_default));
   if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0) {
-    fail("{}: {}partial_rotary_factor {}: of head_dim {} it leaves {} rotated elements, an even number from 2 is wanted", fields.file(), fields.prefix(),
-         partial.value_or(1.0), head_dim, rope.rotary_dim);
+    fail("{}: {}partial_rotary_factor {}: of head_dim {} it leaves {} rotated elements, an even number from 2 is wanted", fields.file(),
+         fields.prefix(), partial.value_or(partial_default), head_dim, rope.rotary_dim);
   }
   if (!scaling) return rope;
-  const std::string kind = scaling->text("rope_type").value_or(scaling->text("type").value_or("default"));
+  const std::string kind = rope_kind(*scaling);
   if (kind == "default") return rope;
   if (kind != "yarn") scaling->wrong(scaling->has("rope_type") ? "rope_type" : "type", "\"default\" or \"yarn\"");
   rope.kind = RopeConfig::Kind::kYarn;
   const auto factor = scaling->number("factor", 1, 1e6);
   if (!factor) scaling->missing("factor", "a number from 1");
   rope.factor = *factor;
-  rope.original_max_position = static_cast<int>(scaling->integer("original_max_position_embeddings", 1, kDimensionMax).value_or(max_positions));
+  rope.original_max_position =
+      static_cast<int>(scaling->integer("original_max_position_embeddings", 1, kDimensionMax).value_or(max_positions));
   rope.beta_fast = scaling->number("beta_fast", 0, 1e6, true).value_or(32);
   rope.beta_slow = scaling->number("beta_slow", 0, 1e6, true).value_or(1);
+  if (rope.beta_fast <= rope.beta_slow) scaling->wrong("beta_fast", fmt::format("a number above beta_slow, {},", rope.beta_slow));
   rope.attention_factor = scaling->number("attention_factor", 0, 1e6, true).value_or(0);
   rope.mscale = scaling->number("mscale", 0, 1e6).value_or(0);
   rope.mscale_all_dim = scaling->number("mscale_all_dim", 0, 1e6).value_or(0);
@@ -83,10 +118,11 @@ void parse_mlp(const ConfigFields& fields, ModelConfig& c) {
     // Absent: the newer families always renormalise, the class of qwen3_moe does not.
     c.norm_topk_prob = fields.boolean("norm_topk_prob").value_or(c.family != ModelFamily::kQwen3Moe);
     c.decoder_sparse_step = static_cast<int>(fields.integer("decoder_sparse_step", 1, kDimensionMax).value_or(1));
-    c.mlp_only_layers = fields.ids("mlp_only_layers");
+    c.mlp_only_layers = fields.ids("mlp_only_layers", "a list of layer numbers");
     for (const int layer : c.mlp_only_layers) {
       if (layer >= c.num_layers) fields.wrong("mlp_only_layers", fmt::format("layers below num_hidden_layers, {},", c.num_layers));
     }
+    sort_unique(c.mlp_only_layers);
     c.shared_expert_intermediate_size = static_cast<int>(fields.integer("shared_expert_intermediate_size", 0, kDimensionMax).value_or(0));
     if (is_hybrid(c.family) && c.shared_expert_intermediate_size == 0) fields.missing("shared_expert_intermediate_size", "an integer");
   }
@@ -125,6 +161,8 @@ void parse_layer_kinds(const ConfigFields& fields, ModelConfig& c) {
   c.linear_key_head_dim = dimension(fields, "linear_key_head_dim");
   c.linear_value_head_dim = dimension(fields, "linear_value_head_dim");
   c.linear_conv_kernel = dimension(fields, "linear_conv_kernel_dim");
+  check_product(fields, "linear_num_key_heads", c.linear_num_key_heads, "linear_key_head_dim", c.linear_key_head_dim);
+  check_product(fields, "linear_num_value_heads", c.linear_num_value_heads, "linear_value_head_dim", c.linear_value_head_dim);
   if (c.linear_num_value_heads % c.linear_num_key_heads != 0) {
     fields.wrong("linear_num_value_heads", fmt::format("a multiple of linear_num_key_heads, {},", c.linear_num_key_heads));
   }
@@ -141,15 +179,32 @@ DType parse_dtype(const ConfigFields& fields) {
   fields.wrong(a ? "dtype" : "torch_dtype", "\"bfloat16\", \"float16\" or \"float32\"");
 }
 
-QuantMethod parse_quantization(const ConfigFields& fields) {
-  const auto quant = fields.object("quantization_config");
-  if (!quant) return QuantMethod::kNone;
-  const auto method = quant->text("quant_method");
-  if (!method) quant->missing("quant_method", "a string");
-  if (*method != "fp8") quant->wrong("quant_method", "\"fp8\" (the only quantised format that this version reads)");
-  const json::value* block = quant->find("weight_block_size");
-  if (block == nullptr || *block != json::value{128, 128}) quant->wrong("weight_block_size", "[128, 128]");
-  return QuantMethod::kFp8Block;
+// A wrapper's settings of the language model belong into text_config; those beside it would be read by nobody.
+void check_outer_rope(const ConfigFields& outer, const ConfigFields& fields) {
+  for (const std::string_view name : {"rope_scaling", "rope_parameters", "rope_theta"}) {
+    const json::value* there = outer.find(name);
+    const json::value* here = fields.find(name);
+    if (there != nullptr && (here == nullptr || *there != *here)) outer.wrong(name, "it within text_config");
+  }
+}
+
+// The positions that a model can take. A scaling given by hand extends what max_position_embeddings says.
+int parse_positions(const ConfigFields& fields, const RopeConfig& rope, int max_positions) {
+  if (rope.kind == RopeConfig::Kind::kDefault) return max_positions;
+  const double scaled = rope.factor * rope.original_max_position;
+  if (scaled > kDimensionMax) {
+    fail("{}: {}rope scaling: factor {} of {} positions, at most {} positions are wanted", fields.file(), fields.prefix(), rope.factor,
+         rope.original_max_position, kDimensionMax);
+  }
+  return std::max(max_positions, static_cast<int>(scaled));
+}
+
+std::vector<std::int32_t> parse_eos_ids(const ConfigFields& fields, int vocab_size) {
+  auto ids = fields.ids("eos_token_id");
+  for (const std::int32_t id : ids) {
+    if (id >= vocab_size) fields.wrong("eos_token_id", fmt::format("ids below vocab_size, {},", vocab_size));
+  }
+  return ids;
 }
 
 ModelConfig parse_model(const ConfigFields& outer, const ConfigFields& fields, ModelFamily family) {
@@ -157,31 +212,43 @@ ModelConfig parse_model(const ConfigFields& outer, const ConfigFields& fields, M
   c.family = family;
   c.zero_centered_norms = is_hybrid(family);
   c.attention_output_gate = fields.boolean("attn_output_gate").value_or(is_hybrid(family));
+  if (c.attention_output_gate && !is_hybrid(family)) fields.wrong("attn_output_gate", "false for this model_type");
   c.num_layers = static_cast<int>(fields.required_integer("num_hidden_layers", 1, 4096));
   c.hidden_size = dimension(fields, "hidden_size");
   c.num_heads = dimension(fields, "num_attention_heads");
   c.num_kv_heads = static_cast<int>(fields.integer("num_key_value_heads", 1, kDimensionMax).value_or(c.num_heads));
-  if (c.num_heads % c.num_kv_heads != 0) fields.wrong("num_attention_heads", fmt::format("a multiple of num_key_value_heads, {},", c.num_kv_heads));
+  if (c.num_heads % c.num_kv_heads != 0)
+    fields.wrong("num_attention_heads", fmt::format("a multiple of num_key_value_heads, {},", c.num_kv_heads));
   const auto head_dim = fields.integer("head_dim", 1, 4096);
   if (!head_dim && c.hidden_size % c.num_heads != 0) fields.missing("head_dim", "an integer");
   c.head_dim = static_cast<int>(head_dim.value_or(c.hidden_size / c.num_heads));
+  check_product(fields, "num_attention_heads", c.num_heads, "head_dim", c.head_dim);
   c.vocab_size = dimension(fields, "vocab_size");
   c.max_position_embeddings = dimension(fields, "max_position_embeddings");
   c.rms_norm_eps = static_cast<float>(fields.number("rms_norm_eps", 0, 1, true).value_or(1e-6));
   const auto tied = fields.boolean("tie_word_embeddings");
   c.tie_word_embeddings = tied.value_or(outer.boolean("tie_word_embeddings").value_or(false));
-  c.rope = parse_rope(fields, c.head_dim, c.max_position_embeddings);
+  if (&outer != &fields) check_outer_rope(outer, fields);
+  c.rope = parse_rope(fields, c.head_dim, c.max_position_embeddings, is_hybrid(family) ? 0.25 : 1.0);  // the default of the family's class
+  c.max_position_embeddings = parse_positions(fields, c.rope, c.max_position_embeddings);
   parse_layer_kinds(fields, c);
   parse_mlp(fields, c);
   const std::string activation = fields.text("hidden_act").value_or("silu");
   if (activation != "silu") fields.wrong("hidden_act", "\"silu\"");
   if (fields.boolean("attention_bias").value_or(false)) fields.wrong("attention_bias", "false");
   if (fields.boolean("use_sliding_window").value_or(false)) fields.wrong("use_sliding_window", "false");
-  c.mtp_layers = static_cast<int>(fields.integer("mtp_num_hidden_layers", 0, 64).value_or(fields.integer("num_nextn_predict_layers", 0, 64).value_or(0)));
-  c.eos_ids = fields.ids("eos_token_id");
-  for (const std::int32_t id : outer.ids("eos_token_id")) c.eos_ids.push_back(id);
-  c.dtype = parse_dtype(fields);
-  c.quant = parse_quantization(outer);
+  const auto mtp = fields.integer("mtp_num_hidden_layers", 0, 64);
+  const auto nextn = fields.integer("num_nextn_predict_layers", 0, 64);
+  if (mtp && nextn && *mtp != *nextn)
+    fields.wrong("mtp_num_hidden_layers", fmt::format("the value of num_nextn_predict_layers, {},", *nextn));
+  c.mtp_layers = static_cast<int>(mtp ? *mtp : nextn.value_or(0));
+  c.eos_ids = parse_eos_ids(fields, c.vocab_size);
+  const auto outer_ids = parse_eos_ids(outer, c.vocab_size);
+  c.eos_ids.insert(c.eos_ids.end(), outer_ids.begin(), outer_ids.end());
+  sort_unique(c.eos_ids);
+  c.dtype = parse_dtype(fields.has("dtype") || fields.has("torch_dtype") ? fields : outer);
+  if (const auto quant = (outer.has("quantization_config") ? outer : fields).object("quantization_config"))
+    c.quant = parse_quant_config(*quant);
   return c;
 }
 
@@ -206,81 +273,29 @@ bool ModelConfig::layer_is_moe(int layer) const {
 ModelConfig parse_config(std::string_view json_text, const std::string& file) {
   const json::value value = parse_json_file(json_text, file);
   if (!value.is_object()) fail("{}: an object is wanted", file);
+  refuse_duplicate_names(json_text, file);
   const ConfigFields outer(value.get_object(), file);
   const auto inner = outer.object("text_config");
   const ConfigFields& fields = inner ? *inner : outer;
   const auto type = outer.text("model_type");
   if (!type) outer.missing("model_type", "a string");
-  return parse_model(outer, fields, family_of(outer, *type));
+  const ModelFamily family = family_of(outer, *type);
+  if (inner) {
+    const auto inner_type = inner->text("model_type");
+    if (inner_type && family_of(*inner, *inner_type) != family) inner->wrong("model_type", fmt::format("the family of \"{}\"", *type));
+  }
+  return parse_model(outer, fields, family);
 }
 
 ModelConfig load_config(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
-  return parse_config(read_file(path, kConfigBytesMax), path.string());
-}
-
-GenerationDefaults parse_generation_config(std::string_view json_text, const std::string& file) {
-  const json::value value = parse_json_file(json_text, file);
-  if (!value.is_object()) fail("{}: an object is wanted", file);
-  const ConfigFields fields(value.get_object(), file);
-  GenerationDefaults d;
-  d.temperature = static_cast<float>(fields.number("temperature", 0, 100).value_or(1));
-  d.top_p = static_cast<float>(fields.number("top_p", 0, 1, true).value_or(1));
-  d.top_k = static_cast<int>(fields.integer("top_k", -1, INT32_MAX).value_or(0));
-  d.top_k = std::max(d.top_k, 0);
-  d.min_p = static_cast<float>(fields.number("min_p", 0, 1).value_or(0));
-  d.repetition_penalty = static_cast<float>(fields.number("repetition_penalty", 0, 1e6, true).value_or(1));
-  d.do_sample = fields.boolean("do_sample").value_or(true);
-  d.eos_ids = fields.ids("eos_token_id");
-  return d;
-}
-
-GenerationDefaults load_generation_config(const std::filesystem::path& folder) {
-  const auto path = folder / "generation_config.json";
-  if (!std::filesystem::exists(path)) return {};
-  return parse_generation_config(read_file(path, kConfigBytesMax), path.string());
-}
-
-std::vector<std::int32_t> stop_ids(const ModelConfig& config, const GenerationDefaults& defaults) {
-  std::vector<std::int32_t> ids = config.eos_ids;
-  ids.insert(ids.end(), defaults.eos_ids.begin(), defaults.eos_ids.end());
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
-}
-
-std::vector<double> rope_inverse_frequencies(const RopeConfig& rope) {
-  const int half = rope.rotary_dim / 2;
-  std::vector<double> frequencies(static_cast<std::size_t>(half));
-  for (int j = 0; j < half; ++j) frequencies[static_cast<std::size_t>(j)] = std::pow(rope.theta, -2.0 * j / rope.rotary_dim);
-  if (rope.kind == RopeConfig::Kind::kDefault) return frequencies;
-  // YaRN (Peng et al., 2023): slow dimensions are interpolated, fast ones kept, with a ramp between.
-  const auto corrected = [&](double beta) {
-    return rope.rotary_dim * std::log(rope.original_max_position / (2 * std::numbers::pi * beta)) / (2 * std::log(rope.theta));
-  };
-  double low = corrected(rope.beta_fast);
-  double high = corrected(rope.beta_slow);
-  if (rope.truncate) {
-    low = std::floor(low);
-    high = std::ceil(high);
+  ModelConfig config = parse_config(read_file(path, kConfigBytesMax), path.string());
+  const auto quant_path = folder / "hf_quant_config.json";  // of ModelOpt; older releases say it nowhere else
+  std::error_code error;
+  if (config.quant.method == QuantMethod::kNone && std::filesystem::exists(quant_path, error)) {
+    config.quant = parse_hf_quant_config(read_file(quant_path, kConfigBytesMax), quant_path.string());
   }
-  low = std::max(low, 0.0);
-  high = std::min(high, rope.rotary_dim - 1.0);
-  if (low == high) high += 0.001;
-  for (int j = 0; j < half; ++j) {
-    const double ramp = std::clamp((j - low) / (high - low), 0.0, 1.0);
-    double& f = frequencies[static_cast<std::size_t>(j)];
-    f = f * (1 - ramp) + f / rope.factor * ramp;
-  }
-  return frequencies;
-}
-
-double rope_attention_factor(const RopeConfig& rope) {
-  if (rope.kind == RopeConfig::Kind::kDefault) return 1;
-  if (rope.attention_factor > 0) return rope.attention_factor;
-  const auto scaled = [&](double mscale) { return rope.factor <= 1 ? 1.0 : 0.1 * mscale * std::log(rope.factor) + 1; };
-  if (rope.mscale > 0 && rope.mscale_all_dim > 0) return scaled(rope.mscale) / scaled(rope.mscale_all_dim);
-  return scaled(1);
+  return config;
 }
 
 }  // namespace qwell

@@ -1,8 +1,10 @@
 #pragma once
-// A model's configuration, from config.json in any of its spellings to one form. Every error names file, field, value seen and value wanted.
+// A model's configuration, from config.json in any of its spellings to one form. Every error names file, field, value seen and value
+// wanted.
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +15,7 @@
 namespace qwell {
 
 enum class ModelFamily {
-  kQwen3,      // dense
+  kQwen3,  // dense
   kQwen3Moe,
   kQwen3Next,  // gated DeltaNet beside full attention
   kQwen35,     // the same, dense MLP
@@ -38,8 +40,16 @@ struct RopeConfig {
   bool truncate = true;
 };
 
-// How the linear layers' weights are stored; what a tensor really is shows in the file.
-enum class QuantMethod { kNone, kFp8Block };
+// How the linear layers' weights are stored, by what the configuration says. What a tensor really is shows in the file (layout.h); the two
+// may differ, and the file counts.
+enum class QuantMethod { kNone, kFp8Block, kMxfp8, kMxfp4, kNvfp4, kMixed };
+std::string_view to_string(QuantMethod method);
+
+struct QuantConfig {
+  QuantMethod method = QuantMethod::kNone;
+  int block_rows = 0,
+      block_columns = 0;  // elements of a weight [out, in] that share a scale; 0 where the configuration leaves it to each layer
+};
 
 struct ModelConfig {
   ModelFamily family = ModelFamily::kQwen3Moe;
@@ -49,7 +59,7 @@ struct ModelConfig {
   int num_kv_heads = 0;
   int head_dim = 0;
   int vocab_size = 0;
-  int max_position_embeddings = 0;
+  int max_position_embeddings = 0;  // with YaRN at least factor * original_max_position
   float rms_norm_eps = 1e-6F;
   bool tie_word_embeddings = false;
   bool zero_centered_norms = false;    // weights are w of (1 + w)
@@ -75,15 +85,17 @@ struct ModelConfig {
   int linear_conv_kernel = 0;
 
   int mtp_layers = 0;
-  std::vector<std::int32_t> eos_ids;  // of config.json alone; see stop_ids()
+  std::vector<std::int32_t> eos_ids;  // of config.json alone (both levels), ascending, each once; see stop_ids()
   DType dtype = DType::kBf16;
-  QuantMethod quant = QuantMethod::kNone;
+  QuantConfig quant;
 
   bool layer_is_moe(int layer) const;
 };
 
-// `file` is for messages.
+// `file` is for messages. Where the language model has its own object (text_config), tie_word_embeddings and dtype of that object count
+// before those of the outer one; eos_token_id counts at both.
 ModelConfig parse_config(std::string_view json_text, const std::string& file);
+// config.json of a folder; hf_quant_config.json beside it where config.json says nothing of quantisation.
 ModelConfig load_config(const std::filesystem::path& folder);
 
 // Sampling defaults and stop ids of generation_config.json; members that it does not give keep the neutral values.
@@ -99,8 +111,9 @@ struct GenerationDefaults {
 GenerationDefaults parse_generation_config(std::string_view json_text, const std::string& file);
 GenerationDefaults load_generation_config(const std::filesystem::path& folder);  // neutral where there is no file
 
-// All ids that end an answer: of both files, ascending, each once.
-std::vector<std::int32_t> stop_ids(const ModelConfig& config, const GenerationDefaults& defaults);
+// All ids that end an answer: of both files and `others` (the tokenizer's), ascending, each once.
+std::vector<std::int32_t> stop_ids(const ModelConfig& config, const GenerationDefaults& defaults,
+                                   std::span<const std::int32_t> others = {});
 
 // Angles per position, rotary_dim / 2 of them, and the factor on cos and sin (1 but for YaRN).
 std::vector<double> rope_inverse_frequencies(const RopeConfig& rope);

@@ -72,12 +72,12 @@ class ConfigFields {
     return ConfigFields(value->get_object(), file_, prefix_ + std::string(name) + ".");
   }
   // A number, a list of numbers, or nothing.
-  std::vector<std::int32_t> ids(std::string_view name) const {
+  std::vector<std::int32_t> ids(std::string_view name, std::string_view wanted = "a token id or a list of token ids") const {
     std::vector<std::int32_t> out;
     const json::value* value = find(name);
     if (value == nullptr) return out;
     const auto add = [&](const json::value& v) {
-      if (!v.is_int64() || v.get_int64() < 0 || v.get_int64() > INT32_MAX) wrong(name, "a token id or a list of token ids");
+      if (!v.is_int64() || v.get_int64() < 0 || v.get_int64() > INT32_MAX) wrong(name, wanted);
       out.push_back(static_cast<std::int32_t>(v.get_int64()));
     };
     if (value->is_array()) {

@@ -19,6 +19,7 @@ class Hash {
     QWELL_CHECK(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "SHA-256 is not there");
   }
   void add(std::span<const std::byte> bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
+  void add_size(std::uint64_t size) { add(std::as_bytes(std::span(&size, 1))); }
   std::string hex32() {
     std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
     unsigned int size = 0;
@@ -37,13 +38,14 @@ class Hash {
 std::string Checkpoint::digest() const {
   Hash hash;
   const std::string config = read_file(folder_ / "config.json");
+  hash.add_size(config.size());
   hash.add(std::as_bytes(std::span(config)));
   for (const SafetensorsFile& file : files_) {
-    const std::uint64_t size = file.size();
-    hash.add(std::as_bytes(std::span(&size, 1)));
+    hash.add_size(file.size());
     hash.add(file.header());
   }
-  for (const auto& [name, tensor] : tensors_) {
+  for (const auto& [name, item] : tensors_) {
+    const TensorView* tensor = item.view;
     const std::size_t count = std::min(kSampleBytes, tensor->data.size());
     hash.add(tensor->data.first(count));
     hash.add(tensor->data.last(count));

@@ -16,8 +16,12 @@ struct StoredMatrix {
   int rows = 0, columns = 0;
 };
 
-// Copies a part to `out`, dense [rows.count, columns.count] bf16 or fp32. From bf16 to bf16 the bits are kept. Error: a dtype that is no
-// number format of weights.
+// Error that names file and tensor: a dtype that is no number format of weights, FP8 without scales or with scales of another shape or
+// dtype than one F32 or BF16 number for each 128x128 block, [ceil(rows / 128), ceil(columns / 128)].
+void check_readable(const StoredMatrix& matrix);
+
+// Copies a part to `out`, dense [rows.count, columns.count] bf16 or fp32. Where the dtypes are equal the bits are kept; to bf16 values are
+// rounded to nearest, ties to even. Error: as check_readable, and a value that is not finite in the type of `out` (FP8: after scaling).
 void read_part(const StoredMatrix& matrix, Range rows, Range columns, View out);
 
 }  // namespace qwell

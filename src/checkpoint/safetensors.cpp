@@ -6,22 +6,34 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "checkpoint/internal/duplicate_names.h"
+#include "checkpoint/internal/quoted.h"
 
 namespace qwell {
 namespace {
 
 constexpr std::uint64_t kHeaderBytesMax = 100U << 20;
+constexpr std::int64_t kDimensionMax = std::int64_t{1} << 48;
+constexpr std::uint64_t kTensorBytesMax = std::uint64_t{1} << 62;
+constexpr std::size_t kRankMax = 16;
 static_assert(std::endian::native == std::endian::little, "tensors are little-endian and read as they are");
 
 std::optional<DType> dtype_of(std::string_view name) {
-  for (const DType t : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64, DType::kE4m3, DType::kE8m0, DType::kU8, DType::kI8, DType::kI32,
-                        DType::kI64, DType::kBool}) {
+  for (const DType t : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64, DType::kE4m3, DType::kE8m0, DType::kU8, DType::kI8,
+                        DType::kI32, DType::kI64, DType::kBool}) {
     if (to_string(t) == name) return t;
   }
   return std::nullopt;
+}
+
+std::string json_text(const json::value& value) {
+  JsonWriter w;
+  w.value(value);
+  return w.text().size() > 200 ? w.text().substr(0, 200) + "..." : w.text();
 }
 
 struct Entry {
@@ -32,7 +44,7 @@ struct Entry {
 std::uint64_t size_value(const json::value& value, const std::string& where) {
   if (value.is_int64() && value.get_int64() >= 0) return static_cast<std::uint64_t>(value.get_int64());
   if (value.is_uint64()) return value.get_uint64();
-  fail("{}: a non-negative integer is wanted", where);
+  fail("{}: {}, a non-negative integer is wanted", where, json_text(value));
 }
 
 const json::array& array_member(const json::object& object, std::string_view name, const std::string& where) {
@@ -47,14 +59,16 @@ Entry parse_entry(const json::value& value, const std::string& where, std::uint6
   const json::value* dtype = object.if_contains("dtype");
   if (dtype == nullptr || !dtype->is_string()) fail("{}: dtype: a string is wanted", where);
   const auto known = dtype_of(dtype->get_string());
-  if (!known) fail("{}: dtype \"{}\" is not known", where, std::string_view(dtype->get_string()));
+  if (!known) fail("{}: dtype {} is not known", where, in_quotes(dtype->get_string()));
   tensor.dtype = *known;
 
   std::uint64_t bytes = static_cast<std::uint64_t>(size_of(*known));
   for (const json::value& n : array_member(object, "shape", where)) {
     const std::uint64_t length = size_value(n, where + ": shape");
-    if (tensor.shape.size() >= 16) fail("{}: shape: more than 16 dimensions", where);
-    if (length > (std::uint64_t{1} << 48) || (length > 0 && bytes > (std::uint64_t{1} << 62) / length)) fail("{}: shape: too large", where);
+    if (tensor.shape.size() >= kRankMax) fail("{}: shape: more than {} dimensions", where, kRankMax);
+    if (length > static_cast<std::uint64_t>(kDimensionMax) || (length > 0 && bytes > kTensorBytesMax / length)) {
+      fail("{}: shape: {} is too large", where, json_text(object.at("shape")));
+    }
     bytes *= length;
     tensor.shape.push_back(static_cast<std::int64_t>(length));
   }
@@ -65,27 +79,33 @@ Entry parse_entry(const json::value& value, const std::string& where, std::uint6
     fail("{}: data_offsets [{}, {}] of {} bytes of data", where, entry.begin, entry.end, data_bytes);
   }
   if (entry.end - entry.begin != bytes) {
-    fail("{}: data_offsets [{}, {}] are {} bytes, {} {} takes {}", where, entry.begin, entry.end, entry.end - entry.begin, to_string(tensor.dtype),
-         tensor.shape_text(), bytes);
+    fail("{}: data_offsets [{}, {}] are {} bytes, {} {} takes {}", where, entry.begin, entry.end, entry.end - entry.begin,
+         to_string(tensor.dtype), tensor.shape_text(), bytes);
   }
   return entry;
 }
 
-// The index names plain files beside it and nothing else.
-bool plain_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos && name.find('\\') == std::string_view::npos &&
-         name.find('\0') == std::string_view::npos;
+// String to string, as the format wants it; nothing reads it.
+void check_metadata(const json::value& value, const std::string& file) {
+  if (!value.is_object()) fail("{}: __metadata__: an object is wanted", file);
+  for (const auto& item : value.get_object()) {
+    if (!item.value().is_string()) fail("{}: __metadata__: {}: a string is wanted", file, in_quotes(item.key()));
+  }
 }
 
-std::filesystem::path file_within(const std::filesystem::path& folder, const std::string& name, const std::filesystem::path& index) {
-  if (!plain_name(name)) fail("{}: \"{}\" is no plain file name", index.string(), name);
-  return folder / name;
-}
-
-template <class T>
-std::string list_of(const T& names) {
-  std::vector<std::string> first(names.begin(), std::next(names.begin(), static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 5))));
-  return fmt::format("{}{}", fmt::join(first, ", "), names.size() > 5 ? fmt::format(" and {} more", names.size() - 5) : "");
+void check_to_write(const TensorToWrite& t, const std::filesystem::path& path) {
+  if (t.name == "__metadata__") fail("{}: a tensor can't have the name __metadata__", path.string());
+  std::uint64_t bytes = static_cast<std::uint64_t>(size_of(t.dtype));
+  for (const std::int64_t n : t.shape) {
+    if (n < 0 || n > kDimensionMax || (n > 0 && bytes > kTensorBytesMax / static_cast<std::uint64_t>(n))) {
+      fail("{}: tensor \"{}\": shape [{}] is no shape", path.string(), t.name, fmt::join(t.shape, ", "));
+    }
+    bytes *= static_cast<std::uint64_t>(n);
+  }
+  if (bytes != t.data.size()) {
+    fail("{}: tensor \"{}\": {} bytes, {} [{}] takes {}", path.string(), t.name, t.data.size(), to_string(t.dtype),
+         fmt::join(t.shape, ", "), bytes);
+  }
 }
 
 }  // namespace
@@ -110,19 +130,23 @@ void SafetensorsFile::parse(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(header_.data()), header_.size());
   if (text.empty() || text.front() != '{') fail("{}: the header does not begin with '{{'", name_);
   const json::value header = parse_json_file(text, name_ + ": header", {.depth_max = 8});
+  refuse_duplicate_names(text, name_ + ": header");
 
   std::vector<std::pair<Entry, const TensorView*>> order;
   for (const auto& item : header.as_object()) {
-    if (item.key() == "__metadata__") continue;
+    if (item.key() == "__metadata__") {
+      check_metadata(item.value(), name_);
+      continue;
+    }
     TensorView tensor;
     tensor.name = std::string(item.key());
     tensor.file = name_;
-    const Entry entry = parse_entry(item.value(), fmt::format("{}: tensor \"{}\"", name_, tensor.name), data.size(), tensor);
+    const Entry entry = parse_entry(item.value(), fmt::format("{}: tensor {}", name_, in_quotes(tensor.name)), data.size(), tensor);
     tensor.data = data.subspan(entry.begin, entry.end - entry.begin);
     const auto placed = tensors_.emplace(tensor.name, std::move(tensor)).first;
     order.emplace_back(entry, &placed->second);
   }
-  // The tensors tile the data: no gap, no overlap, nothing behind. A name given twice leaves a gap, since only one of the two was kept.
+  // The tensors tile the data: no gap, no overlap, nothing behind.
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return a.first.begin != b.first.begin ? a.first.begin < b.first.begin : a.first.end < b.first.end;
   });
@@ -152,7 +176,10 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
   JsonWriter w;
   w.begin_object();
   std::uint64_t at = 0;
+  std::set<std::string_view> names;
   for (const TensorToWrite& t : tensors) {
+    check_to_write(t, path);
+    if (!names.insert(t.name).second) fail("{}: tensor \"{}\" is given twice", path.string(), t.name);
     w.key(t.name).begin_object().field("dtype", to_string(t.dtype)).key("shape").begin_array();
     for (const std::int64_t n : t.shape) w.value(n);
     w.end_array().key("data_offsets").begin_array().value(at).value(at + t.data.size()).end_array().end_object();
@@ -168,75 +195,6 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
   bytes += header;
   for (const TensorToWrite& t : tensors) bytes.append(reinterpret_cast<const char*>(t.data.data()), t.data.size());
   write_file(path, bytes);
-}
-
-Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
-  const auto index = folder / "model.safetensors.index.json";
-  const auto single = folder / "model.safetensors";
-  if (std::filesystem::exists(index)) {
-    load_index(index);
-  } else if (std::filesystem::exists(single)) {
-    load_single(single);
-  } else {
-    fail("{}: neither model.safetensors nor model.safetensors.index.json is there", folder.string());
-  }
-}
-
-void Checkpoint::load_single(const std::filesystem::path& file) {
-  files_.emplace_back(file);
-  for (const auto& [name, tensor] : files_.back().tensors()) tensors_.emplace(name, &tensor);
-}
-
-void Checkpoint::load_index(const std::filesystem::path& index) {
-  const json::value value = parse_json_file(read_file(index), index.string());
-  const json::value* map = value.is_object() ? value.get_object().if_contains("weight_map") : nullptr;
-  if (map == nullptr || !map->is_object()) fail("{}: weight_map: an object is wanted", index.string());
-  std::map<std::string, std::vector<std::string>> by_file;
-  for (const auto& item : map->get_object()) {
-    if (!item.value().is_string()) fail("{}: weight_map: \"{}\": a file name is wanted", index.string(), std::string_view(item.key()));
-    by_file[std::string(item.value().get_string())].emplace_back(item.key());
-  }
-  files_.reserve(by_file.size());  // tensors_ points into the files
-  for (const auto& [file, names] : by_file) {
-    const auto path = file_within(folder_, file, index);
-    if (!std::filesystem::exists(path)) fail("{}: file \"{}\" is not there (tensors {})", index.string(), file, list_of(names));
-    files_.emplace_back(path);
-    const SafetensorsFile& shard = files_.back();
-    std::vector<std::string> missing;
-    for (const std::string& name : names) {
-      const TensorView* tensor = shard.find(name);
-      if (tensor == nullptr) {
-        missing.push_back(name);
-      } else if (!tensors_.emplace(name, tensor).second) {
-        fail("{}: tensor \"{}\" is named twice", index.string(), name);
-      }
-    }
-    if (!missing.empty()) fail("{}: \"{}\" does not hold {}", index.string(), file, list_of(missing));
-  }
-  // What a shard holds beyond the index is found too, unless two files have it.
-  for (const SafetensorsFile& shard : files_) {
-    for (const auto& [name, tensor] : shard.tensors()) {
-      const auto [at, added] = tensors_.emplace(name, &tensor);
-      if (!added && at->second != &tensor) fail("{}: tensor \"{}\" is also in \"{}\"", shard.name(), name, at->second->file);
-    }
-  }
-}
-
-const TensorView* Checkpoint::find(std::string_view name) const {
-  const auto found = tensors_.find(name);
-  return found == tensors_.end() ? nullptr : found->second;
-}
-
-const TensorView& Checkpoint::require(std::string_view name) const {
-  const TensorView* tensor = find(name);
-  if (tensor == nullptr) fail("{}: tensor \"{}\" is missing", folder_.string(), name);
-  return *tensor;
-}
-
-std::vector<std::string> Checkpoint::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors_) names.push_back(name);
-  return names;
 }
 
 }  // namespace qwell

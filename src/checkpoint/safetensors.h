@@ -4,8 +4,10 @@
 // Format: u64 little-endian length N of a JSON header, the header, then the tensors' bytes. The header maps names to dtype, shape and
 // [begin, end) offsets into the bytes after it; together the tensors tile those bytes. Data need not be aligned: copy, don't cast.
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -58,30 +60,68 @@ struct TensorToWrite {
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;
 };
+// Error: a name given twice, or data of another size than dtype and shape want.
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToWrite>& tensors);
 
-// All tensors of a checkpoint folder: model.safetensors, or the shards that model.safetensors.index.json names. The index is the truth: a file that
-// it does not name is left alone. Immutable; safe from many threads.
+// One dimension that a tensor should have, with the name that explains it: {"num_key_value_heads * head_dim", 512}.
+struct WantedDimension {
+  std::string name;
+  std::int64_t size = 0;
+};
+
+// All tensors of a checkpoint folder: model.safetensors, or the shards that model.safetensors.index.json names. The index is the truth:
+// other
+// *.safetensors files are left alone, with a line in the log. The index names plain files of the folder; a file that is a symbolic link out
+// of the folder is refused. A tensor that a shard holds and the index leaves out is there all the same, with a line in the log; a tensor in
+// two shards is refused. Safe from many threads. Immutable but for the marks of what was taken.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
 
+  // Looks without taking; null when it is not there.
   const TensorView* find(std::string_view name) const;
-  // Error that names what is missing.
+  // Looks and takes.
+  const TensorView* take(std::string_view name) const;
+  // Takes. Error when it is missing or stored in a format that this version does not read (see layout.h).
   const TensorView& require(std::string_view name) const;
-  std::vector<std::string> names() const;
+  // The same; Error also when its shape differs from what config.json wants.
+  const TensorView& require(std::string_view name, std::span<const WantedDimension> shape) const;
+  const TensorView& require(std::string_view name, std::initializer_list<WantedDimension> shape) const {
+    return require(name, std::span(shape.begin(), shape.size()));
+  }
+
+  std::vector<std::string> names() const;          // ascending
+  bool has_prefix(std::string_view prefix) const;  // a tensor whose name begins so is there
+  // Names of tensors that nobody took, ascending. A loader ends with an empty list or says what it left.
+  std::vector<std::string> unconsumed() const;
+  // Names of tensors that a shard holds and the index leaves out, ascending.
+  const std::vector<std::string>& unindexed() const { return unindexed_; }
+  // Names of *.safetensors files in the folder that are not read, ascending.
+  std::vector<std::string> stray_files() const;
   const std::filesystem::path& folder() const { return folder_; }
-  // Identity of the contents: config.json, the files' headers and sizes, and a sample of every tensor's bytes (first and last 4 KiB), as 32 hex
-  // digits of SHA-256.
+  // Identity of the contents: config.json, the files' headers and sizes, and a sample of every tensor's bytes (first and last 4 KiB), as 32
+  // hex digits of SHA-256. Part of the model id.
   std::string digest() const;
 
  private:
+  struct Item {
+    explicit Item(const TensorView* view_in) : view(view_in) {}
+    const TensorView* view;
+    mutable std::atomic<bool> taken{false};
+  };
+
   void load_single(const std::filesystem::path& file);
   void load_index(const std::filesystem::path& index);
+  void add_unindexed();
+  void give_notice() const;
 
   std::filesystem::path folder_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, const TensorView*, std::less<>> tensors_;
+  std::map<std::string, Item, std::less<>> tensors_;
+  std::vector<std::string> unindexed_;
 };
+
+// Error: "FILE: tensor "NAME": shape [768, 2048], config.json wants [moe_intermediate_size=1536, hidden_size=2048]".
+void check_shape(const TensorView& tensor, std::span<const WantedDimension> shape);
 
 }  // namespace qwell

@@ -121,7 +121,7 @@ MemoryPlan memory_plan(const EngineLayout& layout, const ModelConfig& config, co
   const auto layers = config.num_layers;
   plan.add("weights", weights_bytes(config, o.act, ops, layout.max_model_len));
   const auto add_group = [&](const GroupShape& shape) {
-    plan.add(shape.name + ": exchange windows", static_cast<std::size_t>(shape.size) * (shape.size > 1 ? shape.window_bytes() : 0));
+    plan.add(shape.name + ": exchange windows", static_cast<std::size_t>(shape.size) * shape.window_bytes());
     std::size_t workspaces = 0;
     for (int rank = 0; rank < shape.size; ++rank) workspaces += RankModel::workspace_bytes(config, shape, rank, kHeadRowsMax);
     plan.add(shape.name + ": workspaces", workspaces);

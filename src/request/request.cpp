@@ -59,6 +59,17 @@ Result<void> validate(const GenerationRequest& request, int vocab_size, int cont
   return {};
 }
 
+RequestTiming& RequestTiming::operator+=(const RequestTiming& other) {
+  queued += other.queued;
+  prefill += other.prefill;
+  transfer += other.transfer;
+  decode += other.decode;
+  kv_bytes_moved += other.kv_bytes_moved;
+  kv_bytes_shared += other.kv_bytes_shared;
+  preemptions += other.preemptions;
+  return *this;
+}
+
 const char* to_string(FinishReason reason) {
   switch (reason) {
     case FinishReason::kNone: return "none";

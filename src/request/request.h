@@ -33,7 +33,7 @@ struct GenerationRequest {
   std::string id;  // for logs and traces; need not be unique
   std::vector<TokenId> prompt;
   SamplingParams sampling;
-  int max_tokens = 16;                  // >= 1, or 0 to only read the prompt (prompt_logprobs)
+  int max_tokens = 16;                  // >= 1, or 0 to only read the prompt (with prompt_logprobs or without)
   int min_tokens = 0;                   // stop ids can't be chosen before so many tokens
   std::vector<TokenId> stop_token_ids;  // the model's own included, unless they are to be ignored
   int logprobs = -1;                    // -1: none; n: the chosen token's logprob and the n best at each position
@@ -77,6 +77,8 @@ struct RequestTiming {
   std::uint64_t kv_bytes_moved = 0;   // between the groups
   std::uint64_t kv_bytes_shared = 0;  // changed hands without a copy
   int preemptions = 0;
+
+  RequestTiming& operator+=(const RequestTiming& other);
 };
 
 // What a listener gets: in order, each token index exactly once, and exactly one update with a finish reason, the last.
@@ -86,7 +88,7 @@ struct Update {
   std::vector<std::optional<TokenEvent>> prompt_logprobs;
   FinishReason finish = FinishReason::kNone;
   std::optional<Failure> error;
-  int cached_tokens = 0;  // of the prompt, found in the prefix cache
+  int cached_tokens = 0;  // of the prompt, found in the prefix cache; from the first update on
   RequestTiming timing;   // complete with the last update
 };
 

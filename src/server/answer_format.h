@@ -16,6 +16,7 @@ struct Usage {
   std::int64_t prompt_tokens = 0;      // each prompt once, however many answers it has
   std::int64_t cached_tokens = 0;      // likewise
   std::int64_t completion_tokens = 0;  // of all answers
+  RequestTiming timing;                // of all answers together; an extension, as "timings"
 };
 
 // How an answer ended.

@@ -8,6 +8,9 @@ void write_usage(JsonWriter& w, const Usage& u) {
   w.begin_object().field("prompt_tokens", u.prompt_tokens).field("completion_tokens", u.completion_tokens);
   w.field("total_tokens", u.prompt_tokens + u.completion_tokens);
   w.key("prompt_tokens_details").begin_object().field("cached_tokens", u.cached_tokens).end_object();
+  w.key("timings").begin_object().field("queued_s", u.timing.queued).field("prefill_s", u.timing.prefill);
+  w.field("transfer_s", u.timing.transfer).field("decode_s", u.timing.decode).field("kv_bytes_moved", u.timing.kv_bytes_moved);
+  w.field("kv_bytes_shared", u.timing.kv_bytes_shared).field("preemptions", u.timing.preemptions).end_object();
   w.end_object();
 }
 

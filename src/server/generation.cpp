@@ -85,6 +85,7 @@ void Generation::on_update(std::size_t index, Update update) {
 
 void Generation::take(Choice& choice, Update& update) {
   choice.cached_tokens = std::max(choice.cached_tokens, update.cached_tokens);
+  choice.timing = update.timing;
   if (!update.prompt_logprobs.empty()) choice.prompt_logprobs = std::move(update.prompt_logprobs);
   const std::optional<TokenId> stop = named_stop(update);
   for (auto& event : update.tokens) {
@@ -215,6 +216,7 @@ Usage Generation::usage() const {
     }
     u.cached_tokens += cached;
   }
+  for (const Choice& choice : choices_) u.timing += choice.timing;
   return u;
 }
 

@@ -30,6 +30,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     Ending ending;
     PromptLogprobs prompt_logprobs;
     int cached_tokens = 0;
+    RequestTiming timing;
   };
   class Listener;
 

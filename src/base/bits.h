@@ -41,8 +41,8 @@ inline float e4m3_to_float(std::uint8_t b) {
   const int exponent = (b >> 3) & 0xf;
   const int mantissa = b & 7;
   if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
-  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                        : std::ldexp(1.0F + static_cast<float>(mantissa) / 8.0F, exponent - 7);
+  const float magnitude =
+      exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9) : std::ldexp(1.0F + static_cast<float>(mantissa) / 8.0F, exponent - 7);
   return (b & 0x80) != 0 ? -magnitude : magnitude;
 }
 

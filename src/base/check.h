@@ -11,9 +11,9 @@ namespace qwell {
 }
 
 // QWELL_CHECK(row < rows, "row {} of {}", row, rows);
-#define QWELL_CHECK(condition, ...)                                                                     \
-  do {                                                                                                  \
-    if (!(condition)) [[unlikely]] {                                                                    \
-      ::qwell::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__));                \
-    }                                                                                                   \
+#define QWELL_CHECK(condition, ...)                                                      \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]] {                                                     \
+      ::qwell::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
+    }                                                                                    \
   } while (false)

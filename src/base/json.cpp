@@ -44,7 +44,8 @@ Result<json::value> parse_json(std::string_view text, const JsonLimits& limits) 
   json::stream_parser parser({}, options);
   json::error_code error;
   const std::size_t used = parser.write_some(text.data(), text.size(), error);
-  if (!error && used < text.size()) return failure(FailureCode::kInvalidArgument, "invalid JSON at byte {}: more text after the value", used);
+  if (!error && used < text.size())
+    return failure(FailureCode::kInvalidArgument, "invalid JSON at byte {}: more text after the value", used);
   if (!error) parser.finish(error);
   if (error) return failure(FailureCode::kInvalidArgument, "invalid JSON at byte {}: {}", used, error.message());
   return parser.release();

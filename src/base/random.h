@@ -34,8 +34,8 @@ class Random {
 
   std::uint32_t bits() {
     if (used_ == 4) {
-      block_ = philox({static_cast<std::uint32_t>(next_), static_cast<std::uint32_t>(next_ >> 32),
-                       static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)},
+      block_ = philox({static_cast<std::uint32_t>(next_), static_cast<std::uint32_t>(next_ >> 32), static_cast<std::uint32_t>(stream_),
+                       static_cast<std::uint32_t>(stream_ >> 32)},
                       key_);
       ++next_;
       used_ = 0;

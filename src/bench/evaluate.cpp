@@ -140,7 +140,9 @@ EvalSet read_eval_set(const std::filesystem::path& folder) {
     }
     set.tasks.push_back(std::move(task));
   });
-  for_each_line(folder / "text.jsonl", [&](const json::object& line) { set.texts.push_back({std::string(line.at("text").as_string()), {}}); });
+  for_each_line(folder / "text.jsonl", [&](const json::object& line) {
+    set.texts.push_back({std::string(line.at("text").as_string()), {}});
+  });
   for_each_line(folder / "chats.jsonl", [&](const json::object& line) { set.chats.push_back({{}, line.at("messages").as_array()}); });
   if (set.tasks.empty() && set.texts.empty() && set.chats.empty()) {
     fail("{}: no tasks.jsonl, text.jsonl or chats.jsonl with anything in it", folder.string());

@@ -55,9 +55,9 @@ struct EvalResult {
 };
 
 struct EvalOptions {
-  int tasks_max = 0;     // records of each kind, from the front; 0: all
-  int in_flight = 64;    // requests at once
-  int tokens_max = 1024; // records of text are cut here
+  int tasks_max = 0;      // records of each kind, from the front; 0: all
+  int in_flight = 64;     // requests at once
+  int tokens_max = 1024;  // records of text are cut here
 };
 
 // Renders a conversation with the model's template and encodes it.

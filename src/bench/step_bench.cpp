@@ -35,7 +35,8 @@ class Bench {
         options_(options),
         rank_(weights, make_local_window(shape()), 0, threads(), 200, options.isa, std::chrono::seconds(60)),
         layout_(rank_.model.page_layout(kPageTokens)),
-        pages_per_sequence_(layout_.pages_for(std::max(options.prefill_tokens, options.context + options.decode_steps * (options.repeats + 1)))),
+        pages_per_sequence_(
+            layout_.pages_for(std::max(options.prefill_tokens, options.context + options.decode_steps * (options.repeats + 1)))),
         kv_(weights.config.num_layers, pages_per_sequence_ * most_sequences(), layout_, "pages") {}
 
   StepFigure prefill() {

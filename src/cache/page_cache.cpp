@@ -211,11 +211,13 @@ void PageCache::check() const {
   std::vector<int> seen(pages_.size());
   for (const std::int32_t page : free_) {
     ++seen[static_cast<std::size_t>(page)];
-    QWELL_CHECK(pages_[static_cast<std::size_t>(page)].holders == 0 && !pages_[static_cast<std::size_t>(page)].indexed, "free page {}", page);
+    QWELL_CHECK(pages_[static_cast<std::size_t>(page)].holders == 0 && !pages_[static_cast<std::size_t>(page)].indexed, "free page {}",
+                page);
   }
   for (const std::int32_t page : cached_) {
     ++seen[static_cast<std::size_t>(page)];
-    QWELL_CHECK(pages_[static_cast<std::size_t>(page)].holders == 0 && pages_[static_cast<std::size_t>(page)].indexed, "cached page {}", page);
+    QWELL_CHECK(pages_[static_cast<std::size_t>(page)].holders == 0 && pages_[static_cast<std::size_t>(page)].indexed, "cached page {}",
+                page);
   }
   std::size_t indexed = 0;
   for (std::size_t i = 0; i < pages_.size(); ++i) {

@@ -28,7 +28,8 @@ class ApiClient {
  public:
   explicit ApiClient(std::string base_url, std::string api_key = {}) : base_url_(std::move(base_url)), api_key_(std::move(api_key)) {}
 
-  // Streams the answer to the last message; `on_text` gets it piece by piece. `sampling`: JSON members to add, like "\"temperature\":0", or empty.
+  // Streams the answer to the last message; `on_text` gets it piece by piece. `sampling`: JSON members to add, like "\"temperature\":0", or
+  // empty.
   Result<ChatReply> chat(const std::vector<ChatMessage>& messages, int max_tokens, const std::string& sampling,
                          const std::function<void(const std::string&)>& on_text) const;
   // Status of GET path; 0 when nothing answers.

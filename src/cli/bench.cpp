@@ -58,8 +58,8 @@ int run(const Flags& flags) {
     print_json(figures, weights.numerics_id);
     return 0;
   }
-  fmt::print("{} threads, {}\n{:<18} {:>10} {:>10} {:>10} {:>10} {:>14}\n", threads, weights.numerics_id, "step", "median ms", "least", "most", "tokens/s",
-             "weights GB/s");
+  fmt::print("{} threads, {}\n{:<18} {:>10} {:>10} {:>10} {:>10} {:>14}\n", threads, weights.numerics_id, "step", "median ms", "least",
+             "most", "tokens/s", "weights GB/s");
   for (const StepFigure& f : figures) {
     fmt::print("{:<18} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.1f} {:>14}\n", f.what, f.median_ms, f.least_ms, f.most_ms, f.tokens_per_second,
                f.weight_gb_per_second > 0 ? fmt::format("{:.1f}", f.weight_gb_per_second) : "");

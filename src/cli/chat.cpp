@@ -1,7 +1,8 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
-#include <unistd.h>
 
 #include "cli/api_client.h"
 #include "cli/chat_text.h"
@@ -120,7 +121,9 @@ void add_chat(CLI::App& app, Command& chosen) {
   where->require_option(1);
   command->add_option("--api-key", flags->api_key, "key for --url")->envname("QWELL_API_KEY");
   command->add_option("--system", flags->system, "system message");
-  command->add_option("--dtype", flags->model.dtype, "auto, bfloat16 or float32")->check(CLI::IsMember({"auto", "bfloat16", "float32"}))->capture_default_str();
+  command->add_option("--dtype", flags->model.dtype, "auto, bfloat16 or float32")
+      ->check(CLI::IsMember({"auto", "bfloat16", "float32"}))
+      ->capture_default_str();
   command->add_option("--threads", flags->model.threads, "CPU threads; 0: all cores")->check(CLI::NonNegativeNumber)->capture_default_str();
   flags->sampling.max_tokens = 512;
   flags->sampling.add(*command);

@@ -1,14 +1,15 @@
-#include <CLI/CLI.hpp>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 
 #include "base/error.h"
 #include "cli/api_client.h"
@@ -105,9 +106,11 @@ void ask(const ApiClient& client, std::vector<ChatMessage>& messages, const std:
   });
   if (!reply) fail("{}", reply.failure().message);
   const int later = reply->completion_tokens - 1;
-  const double speed = later > 0 && reply->total_seconds > reply->first_token_seconds ? later / (reply->total_seconds - reply->first_token_seconds) : 0;
-  fmt::print("\n  [{} prompt tokens ({} cached), {} answered, first after {:.0f} ms, then {:.0f} tokens/s, {} of KV crossed]\n", reply->prompt_tokens,
-             reply->cached_tokens, reply->completion_tokens, reply->first_token_seconds * 1e3, speed, bytes_text(static_cast<double>(reply->kv_bytes_moved)));
+  const double speed =
+      later > 0 && reply->total_seconds > reply->first_token_seconds ? later / (reply->total_seconds - reply->first_token_seconds) : 0;
+  fmt::print("\n  [{} prompt tokens ({} cached), {} answered, first after {:.0f} ms, then {:.0f} tokens/s, {} of KV crossed]\n",
+             reply->prompt_tokens, reply->cached_tokens, reply->completion_tokens, reply->first_token_seconds * 1e3, speed,
+             bytes_text(static_cast<double>(reply->kv_bytes_moved)));
   messages.push_back({"assistant", reply->text});
   totals.completion_tokens += reply->completion_tokens;
   totals.queued += reply->queued;
@@ -121,29 +124,32 @@ void ask(const ApiClient& client, std::vector<ChatMessage>& messages, const std:
 int run(const Flags& flags) {
   const int port = free_port();
   const std::string url = fmt::format("http://127.0.0.1:{}", port);
-  fmt::print("Starting: qwell serve {} --prefill-ranks {} --decode-ranks {} --port {}\n", flags.model, flags.prefill_ranks, flags.decode_ranks, port);
+  fmt::print("Starting: qwell serve {} --prefill-ranks {} --decode-ranks {} --port {}\n", flags.model, flags.prefill_ranks,
+             flags.decode_ranks, port);
   std::fflush(stdout);
   ServeProcess serve({"--log-level", "warning", "serve", flags.model, "--served-model-name", "demo", "--prefill-ranks",
-                      std::to_string(flags.prefill_ranks), "--decode-ranks", std::to_string(flags.decode_ranks), "--port", std::to_string(port),
-                      "--kv-cache-memory", "0.25"});
+                      std::to_string(flags.prefill_ranks), "--decode-ranks", std::to_string(flags.decode_ranks), "--port",
+                      std::to_string(port), "--kv-cache-memory", "0.25"});
   const ApiClient client(url);
   wait_until_ready(serve, client);
-  fmt::print("Ready: a prefill group of {} ranks (TP = EP = {}) and a decode group of {} ranks (DP = EP = {}), all on this machine's CPU.\n",
-             flags.prefill_ranks, flags.prefill_ranks, flags.decode_ranks, flags.decode_ranks);
+  fmt::print(
+      "Ready: a prefill group of {} ranks (TP = EP = {}) and a decode group of {} ranks (DP = EP = {}), all on this machine's CPU.\n",
+      flags.prefill_ranks, flags.prefill_ranks, flags.decode_ranks, flags.decode_ranks);
 
   Totals totals;
-  for (const char* question : {"Who are you?", "What is 4817 + 2956?", "What does the word ocean mean?", "Sort these numbers: 42, 7, 93, 15",
-                               "Tell me a short story."}) {
+  for (const char* question : {"Who are you?", "What is 4817 + 2956?", "What does the word ocean mean?",
+                               "Sort these numbers: 42, 7, 93, 15", "Tell me a short story."}) {
     std::vector<ChatMessage> messages;
     ask(client, messages, question, totals);
     if (std::string(question).find("4817") != std::string::npos) ask(client, messages, "What is 12 times 11?", totals);
   }
 
-  fmt::print("\nAll together: {} tokens answered, {} of keys and values crossed from the prefill group to the decode group.\n", totals.completion_tokens,
-             bytes_text(static_cast<double>(totals.moved)));
-  fmt::print("Where the time went: waiting {:.0f} ms, prefill with transfer {:.0f} ms, decode {:.0f} ms, the rest (HTTP, text) {:.0f} ms.\n",
-             totals.queued * 1e3, (totals.prefill + totals.transfer) * 1e3, totals.decode * 1e3,
-             std::max(0.0, totals.total - totals.queued - totals.prefill - totals.transfer - totals.decode) * 1e3);
+  fmt::print("\nAll together: {} tokens answered, {} of keys and values crossed from the prefill group to the decode group.\n",
+             totals.completion_tokens, bytes_text(static_cast<double>(totals.moved)));
+  fmt::print(
+      "Where the time went: waiting {:.0f} ms, prefill with transfer {:.0f} ms, decode {:.0f} ms, the rest (HTTP, text) {:.0f} ms.\n",
+      totals.queued * 1e3, (totals.prefill + totals.transfer) * 1e3, totals.decode * 1e3,
+      std::max(0.0, totals.total - totals.queued - totals.prefill - totals.transfer - totals.decode) * 1e3);
   if (const int status = serve.stop(); status != 0) fail("qwell serve ended with status {}", status);
 
   fmt::print(R"(

@@ -14,7 +14,9 @@ void ModelFlags::add(CLI::App& app, bool positional) {
   app.add_option("--dtype", dtype, "numbers of weights, activations, keys and values: auto (bfloat16), bfloat16 or float32")
       ->check(CLI::IsMember({"auto", "bfloat16", "float32"}))
       ->capture_default_str();
-  app.add_option("--threads", threads, "CPU threads of all ranks together; 0: all cores")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--threads", threads, "CPU threads of all ranks together; 0: all cores")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 DType ModelFlags::act(const ModelConfig&) const { return dtype == "float32" ? DType::kF32 : DType::kBf16; }
@@ -24,11 +26,13 @@ void TopologyFlags::add(CLI::App& app) {
   app.add_option("--prefill-ranks", o.prefill_ranks, "ranks of the prefill group (TP = EP); a power of two")->capture_default_str();
   app.add_option("--decode-ranks", o.decode_ranks, "ranks of the decode group (DP = EP); a power of two")->capture_default_str();
   app.add_flag("--no-disaggregation", no_disaggregation, "one group of --decode-ranks ranks runs prompts and answers");
-  app.add_option("--max-model-len", o.max_model_len, "longest sequence, prompt and answer; 0: the model's, at most 32768")->capture_default_str();
+  app.add_option("--max-model-len", o.max_model_len, "longest sequence, prompt and answer; 0: the model's, at most 32768")
+      ->capture_default_str();
   app.add_option("--max-num-seqs", o.max_num_seqs, "sequences in work on each decode rank")->capture_default_str();
   app.add_option("--max-num-batched-tokens", o.max_num_batched_tokens, "rows of a step: the chunk of prompts")->capture_default_str();
   app.add_option("--block-size", o.page_tokens, "tokens of a page of the decode ranks: 16, 32, 64 or 128")->capture_default_str();
-  app.add_option("--prefill-block-size", o.prefill_page_tokens, "tokens of a page of the prefill group; 0: as --block-size")->capture_default_str();
+  app.add_option("--prefill-block-size", o.prefill_page_tokens, "tokens of a page of the prefill group; 0: as --block-size")
+      ->capture_default_str();
   app.add_option("--kv-cache-memory", kv_gib, "GiB for all pages together; 0: by the sizes above, at most a quarter of the free memory")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -32,7 +32,8 @@ Reference read_reference(const std::filesystem::path& path) {
   const json::value value = parse_json_file(read_file(path), path.string());
   const auto number = [](const json::value& v) { return v.is_double() ? v.get_double() : v.to_number<double>(); };
   try {
-    for (const auto& task : value.at("tasks").as_object()) reference.accuracy[std::string(task.key())] = number(task.value().at("accuracy"));
+    for (const auto& task : value.at("tasks").as_object())
+      reference.accuracy[std::string(task.key())] = number(task.value().at("accuracy"));
     reference.text = number(value.at("perplexity").at("text").at("ppl"));
     reference.chats = number(value.at("perplexity").at("chats").at("ppl"));
   } catch (const std::exception& error) {
@@ -77,14 +78,15 @@ void print_json(const EvalResult& result) {
 
 int run(const Flags& flags) {
   OpenModel model = open_model(flags.model.path);
-  const std::filesystem::path folder = flags.set.empty() ? std::filesystem::path(flags.model.path) / "eval" : std::filesystem::path(flags.set);
+  const std::filesystem::path folder =
+      flags.set.empty() ? std::filesystem::path(flags.model.path) / "eval" : std::filesystem::path(flags.set);
   const EvalSet set = read_eval_set(folder);
   const ChatText chat(model);
   const auto engine = start_engine(model, flags.topology.resolve(flags.model, model.config), "model");
   Progress progress("evaluating");
   const EvalResult result = evaluate(
-      *engine, model.text(), [&](const json::array& messages, bool generate) { return chat.render(messages, generate); }, model.stop_ids, set,
-      flags.options, [&](int done, int total) { progress.show(done, total); });
+      *engine, model.text(), [&](const json::array& messages, bool generate) { return chat.render(messages, generate); }, model.stop_ids,
+      set, flags.options, [&](int done, int total) { progress.show(done, total); });
   if (flags.json) {
     print_json(result);
   } else {
@@ -98,7 +100,8 @@ int run(const Flags& flags) {
 void add_eval(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<Flags>();
   flags->topology.options.max_num_seqs = 64;
-  CLI::App* command = app.add_subcommand("eval", "Measure task accuracy and perplexity on an evaluation set, beside the reference's figures");
+  CLI::App* command =
+      app.add_subcommand("eval", "Measure task accuracy and perplexity on an evaluation set, beside the reference's figures");
   flags->model.add(*command, true);
   flags->topology.add(*command);
   command->add_option("--set", flags->set, "folder with tasks.jsonl, text.jsonl, chats.jsonl and reference.json; default: MODEL/eval");

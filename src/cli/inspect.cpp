@@ -46,8 +46,8 @@ int run(const Flags& flags) {
       }
     }
   }
-  fmt::print("decode     {} ranks (DP = EP), {} threads each, {} pages{}: {}\n", options.decode_ranks, layout.decode_threads, layout.decode_pages,
-             layout.shared_pool ? "" : " each", layout.decode_layout.text());
+  fmt::print("decode     {} ranks (DP = EP), {} threads each, {} pages{}: {}\n", options.decode_ranks, layout.decode_threads,
+             layout.decode_pages, layout.shared_pool ? "" : " each", layout.decode_layout.text());
   fmt::print("sequences  up to {} tokens, {} in work per decode rank, chunks of {} rows\n", layout.max_model_len, options.max_num_seqs,
              options.max_num_batched_tokens);
   fmt::print("memory plan\n{}", memory_plan(layout, model.config, *ops).text());

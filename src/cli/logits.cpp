@@ -67,7 +67,8 @@ std::vector<float> stacked(const std::vector<const std::vector<float>*>& parts) 
   return all;
 }
 
-void write_output(const std::string& path, const std::vector<std::vector<TokenId>>& sequences, const ForwardRunOutput& output, const ModelConfig& config) {
+void write_output(const std::string& path, const std::vector<std::vector<TokenId>>& sequences, const ForwardRunOutput& output,
+                  const ModelConfig& config) {
   const auto batch = static_cast<std::int64_t>(sequences.size());
   const auto length = static_cast<std::int64_t>(sequences.front().size());
   std::vector<std::vector<float>> blocks;
@@ -136,10 +137,14 @@ void add_logits(CLI::App& app, Command& chosen) {
   what->require_option(1);
   command->add_option("--output", flags->output, "file to write: logits fp32 [batch, tokens, vocabulary]")->required();
   command->add_option("--prefill-ranks", flags->prefill_ranks, "run as a prefill group of so many ranks (TP = EP)")->capture_default_str();
-  command->add_option("--decode-ranks", flags->decode_ranks, "run as a decode group of so many ranks (DP = EP) instead; 0: don't")->capture_default_str();
-  command->add_option("--chunk", flags->chunk, "rows of a step; 0: the whole sequence")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command->add_option("--decode-ranks", flags->decode_ranks, "run as a decode group of so many ranks (DP = EP) instead; 0: don't")
+      ->capture_default_str();
+  command->add_option("--chunk", flags->chunk, "rows of a step; 0: the whole sequence")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--block-size", flags->page_tokens, "tokens of a page")->capture_default_str();
-  command->add_flag("--hidden", flags->hidden, "also write hidden.0 (the embedding) to hidden.L (after the final norm), fp32 [batch, tokens, hidden]");
+  command->add_flag("--hidden", flags->hidden,
+                    "also write hidden.0 (the embedding) to hidden.L (after the final norm), fp32 [batch, tokens, hidden]");
   command->callback([flags, command, &chosen] {
     const bool from_ids = command->count("--token-ids") > 0;
     chosen = [flags, from_ids] { return run(*flags, from_ids); };

@@ -1,7 +1,8 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <thread>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "cli/commands.h"
@@ -50,8 +51,8 @@ class Signals {
 };
 
 void print_defaults(const SamplingParams& s) {
-  log::info("sampling defaults: temperature {}, top_p {}, top_k {}, min_p {}, repetition_penalty {}", s.temperature, s.top_p, s.top_k, s.min_p,
-            s.repetition_penalty);
+  log::info("sampling defaults: temperature {}, top_p {}, top_k {}, min_p {}, repetition_penalty {}", s.temperature, s.top_p, s.top_k,
+            s.min_p, s.repetition_penalty);
 }
 
 int run(const Flags& flags) {
@@ -78,8 +79,8 @@ int run(const Flags& flags) {
 
   signals.wait();
   signals.end_process_on_next();
-  log::info("stopping: {} requests in work, at most {} s; a second signal ends at once", engine->status().running + engine->status().waiting,
-            flags.shutdown_timeout);
+  log::info("stopping: {} requests in work, at most {} s; a second signal ends at once",
+            engine->status().running + engine->status().waiting, flags.shutdown_timeout);
   server.stop(Deadline::in(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.shutdown_timeout))));
   engine->stop();
   log::info("stopped");
@@ -99,8 +100,8 @@ void add_serve(CLI::App& app, Command& chosen) {
   command->add_option("--shutdown-timeout", flags->shutdown_timeout, "seconds that requests in work get to end after SIGTERM")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag_callback("--plain-sampling-defaults", [flags] { flags->plain_defaults = true; },
-                             "do not take sampling defaults from generation_config.json");
+  command->add_flag_callback(
+      "--plain-sampling-defaults", [flags] { flags->plain_defaults = true; }, "do not take sampling defaults from generation_config.json");
   flags->topology.add(*command);
   command->callback([flags, &chosen] { chosen = [flags] { return run(*flags); }; });
 }

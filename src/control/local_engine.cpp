@@ -73,8 +73,8 @@ LocalEngine::LocalEngine(Config config, const ModelConfig& model, WeightSource& 
   router_ = std::make_unique<Router>(std::move(router));
   decode_ = std::make_unique<DecodeGroup>(layout_, weights_, vocab, config.model_id, *router_);
   if (options.disaggregated) {
-    prefill_ = std::make_unique<PrefillGroup>(layout_, weights_, sessions_, decode_->shared_memory(), decode_->shared_cache(), config.model_id,
-                                              *router_);
+    prefill_ = std::make_unique<PrefillGroup>(layout_, weights_, sessions_, decode_->shared_memory(), decode_->shared_cache(),
+                                              config.model_id, *router_);
   }
   router_->attach(prefill_.get(), decode_.get(), &sessions_);
   decode_->start_threads();

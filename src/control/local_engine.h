@@ -24,8 +24,7 @@ class LocalEngine final : public Generator {
     int vocab_size = 0;  // tokens that have a meaning; 0: all rows of the head
   };
   // Loads the weights from `source`, makes the plan, takes the memory and starts the threads. Throws Error.
-  LocalEngine(Config config, const ModelConfig& model, WeightSource& source,
-              const std::function<void(int done, int total)>& progress = {});
+  LocalEngine(Config config, const ModelConfig& model, WeightSource& source, const std::function<void(int done, int total)>& progress = {});
   ~LocalEngine() override;
 
   Result<Ticket> submit(GenerationRequest request, std::shared_ptr<UpdateListener> listener) override;

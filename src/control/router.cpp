@@ -60,7 +60,8 @@ void Router::stop() {
     const std::lock_guard lock(mutex_);
     for (const auto& [ticket, entry] : entries_) left.push_back(entry);
   }
-  for (const EntryPtr& entry : left) finish(entry, FinishReason::kCancelled, Failure{FailureCode::kUnavailable, "the server is stopping", {}});
+  for (const EntryPtr& entry : left)
+    finish(entry, FinishReason::kCancelled, Failure{FailureCode::kUnavailable, "the server is stopping", {}});
 }
 
 int Router::unfinished() const {
@@ -176,7 +177,8 @@ void Router::end_late() {
   for (const auto& [ticket, entry] : entries_) {
     if (entry->cancelled || !entry->request->deadline.passed()) continue;
     entry->cancelled = true;
-    entry->cancel_failure = failure(FailureCode::kDeadline, "the request's deadline passed after {:.1f} s", seconds(Clock::now() - entry->submitted));
+    entry->cancel_failure =
+        failure(FailureCode::kDeadline, "the request's deadline passed after {:.1f} s", seconds(Clock::now() - entry->submitted));
     cancels_.push_back(ticket);
     something_changed_ = true;
   }
@@ -190,7 +192,11 @@ bool Router::dispatch_next() {
     if (waiting_.empty()) return false;
     entry = waiting_.front();
   }
-  Work work{.ticket = entry->ticket, .attempt = entry->attempt + 1, .age = entry->ticket, .request = entry->request, .tokens = entry->request->prompt};
+  Work work{.ticket = entry->ticket,
+            .attempt = entry->attempt + 1,
+            .age = entry->ticket,
+            .request = entry->request,
+            .tokens = entry->request->prompt};
   work.tokens.insert(work.tokens.end(), entry->tokens.begin(), entry->tokens.end());
   const bool generates = entry->request->max_tokens > 0;
   if (prefill_ != nullptr && !prefill_->can_accept(static_cast<int>(work.tokens.size()))) return false;

@@ -1,11 +1,11 @@
 #pragma once
-// Where requests wait, and nowhere else: bounded, in order of arrival, holding nothing but their text. A request leaves when a prefill group can
-// start it and a decode rank has pages for it; what was preempted goes first, oldest first. The router keeps the tokens that were sent, takes
-// each position once and drops what older attempts still report.
+// Where requests wait, and nowhere else: bounded, in order of arrival, holding nothing but their text. A request leaves when a prefill
+// group can start it and a decode rank has pages for it; what was preempted goes first, oldest first. The router keeps the tokens that were
+// sent, takes each position once and drops what older attempts still report.
 //
-// Threads: submit, cancel and status from anywhere; the events from the engine's threads; one thread of its own does the dispatching and all
-// that may take a moment. Listeners are called by engine threads or the router's thread, one call at a time per request, with no lock held but
-// the request's own.
+// Threads: submit, cancel and status from anywhere; the events from the engine's threads; one thread of its own does the dispatching and
+// all that may take a moment. Listeners are called by engine threads or the router's thread, one call at a time per request, with no lock
+// held but the request's own.
 
 #include <atomic>
 #include <condition_variable>

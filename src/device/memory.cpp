@@ -28,8 +28,7 @@ MemoryBlock::~MemoryBlock() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
   std::swap(data_, other.data_);

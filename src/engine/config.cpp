@@ -108,7 +108,8 @@ EngineLayout resolve(const EngineOptions& given, const ModelConfig& config) {
                                      std::max(longest, longest * std::min(o.max_num_seqs, 8)) * ranks_per_pool, longest, "decode pages");
   if (prefill_pool) {
     std::size_t page_bytes = 0;  // over all ranks: heads may be replicated
-    for (int rank = 0; rank < o.prefill_ranks; ++rank) page_bytes += static_cast<std::size_t>(prefill_layout(layout, config, rank).page_bytes());
+    for (int rank = 0; rank < o.prefill_ranks; ++rank)
+      page_bytes += static_cast<std::size_t>(prefill_layout(layout, config, rank).page_bytes());
     const int longest_prefill = (layout.max_model_len + o.prefill_page_tokens - 1) / o.prefill_page_tokens;
     layout.prefill_pages = pages_within(share, layers * page_bytes, longest_prefill * 4, longest_prefill, "prefill pages");
   }

@@ -95,9 +95,7 @@ void DecodeGroup::stop() {
   }
 }
 
-int DecodeGroup::tokens_max() const {
-  return std::min(layout_.max_model_len, layout_.decode_pages * layout_.decode_layout.page_tokens);
-}
+int DecodeGroup::tokens_max() const { return std::min(layout_.max_model_len, layout_.decode_pages * layout_.decode_layout.page_tokens); }
 
 std::shared_ptr<KvMemory> DecodeGroup::shared_memory() const { return layout_.shared_pool ? ranks_.front()->kv : nullptr; }
 std::shared_ptr<PageCache> DecodeGroup::shared_cache() const { return layout_.shared_pool ? ranks_.front()->cache : nullptr; }
@@ -256,8 +254,9 @@ void DecodeGroup::sample_arrivals(Rank& rank) {
     if (sequence->hidden_ready) arrivals.push_back(sequence.get());
   }
   for (std::size_t first = 0; first < arrivals.size(); first += RankContext::kHeadRows) {
-    const std::vector<Sequence*> some(arrivals.begin() + static_cast<std::ptrdiff_t>(first),
-                                      arrivals.begin() + static_cast<std::ptrdiff_t>(std::min(arrivals.size(), first + RankContext::kHeadRows)));
+    const std::vector<Sequence*> some(
+        arrivals.begin() + static_cast<std::ptrdiff_t>(first),
+        arrivals.begin() + static_cast<std::ptrdiff_t>(std::min(arrivals.size(), first + RankContext::kHeadRows)));
     rank.arrival_rows.clear();
     for (const Sequence* sequence : some) {
       rank.arrival_rows.insert(rank.arrival_rows.end(), sequence->place->hidden.begin(), sequence->place->hidden.end());
@@ -363,8 +362,9 @@ void DecodeGroup::sample(Rank& rank, View hidden, const std::vector<std::int32_t
       const Ticket ticket = sequence.work.ticket;
       const std::uint32_t attempt = sequence.work.attempt;
       end(rank, sequence);
-      events_.failed(ticket, attempt, failure(FailureCode::kInternal, "the model's logits for token {} of the answer are not finite, or no token is allowed",
-                                              sequence.work.generated()));
+      events_.failed(ticket, attempt,
+                     failure(FailureCode::kInternal, "the model's logits for token {} of the answer are not finite, or no token is allowed",
+                             sequence.work.generated()));
       continue;
     }
     EngineEvents::Generated event{.ticket = sequence.work.ticket, .attempt = sequence.work.attempt, .token = {}, .finish = {}};
@@ -382,7 +382,8 @@ FinishReason DecodeGroup::append(Sequence& sequence, TokenId token) const {
   sequence.sampling.append(token);
   const GenerationRequest& request = *sequence.work.request;
   const auto& stops = request.stop_token_ids;
-  if (sequence.work.generated() > request.min_tokens && std::find(stops.begin(), stops.end(), token) != stops.end()) return FinishReason::kStop;
+  if (sequence.work.generated() > request.min_tokens && std::find(stops.begin(), stops.end(), token) != stops.end())
+    return FinishReason::kStop;
   if (sequence.work.generated() >= request.max_tokens || sequence.length() >= tokens_max()) return FinishReason::kLength;
   return FinishReason::kNone;
 }

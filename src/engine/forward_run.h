@@ -1,6 +1,6 @@
 #pragma once
-// A plain forward pass over whole sequences, without scheduling: what `qwell logits` and the parity tests run. Any number of ranks, either form
-// of exchange, any chunking and page size; the results may not depend on them.
+// A plain forward pass over whole sequences, without scheduling: what `qwell logits` and the parity tests run. Any number of ranks, either
+// form of exchange, any chunking and page size; the results may not depend on them.
 
 #include <vector>
 

@@ -25,7 +25,8 @@ constexpr std::uint8_t kStepOrder = 1;
 
 struct PrefillGroup::Rank {
   Rank(const EngineLayout& layout, const ModelWeights& weights, std::shared_ptr<GroupWindow> window, int index)
-      : context(weights, std::move(window), index, layout.prefill_threads, layout.spin_us, layout.options.isa, layout.options.step_deadline) {}
+      : context(weights, std::move(window), index, layout.prefill_threads, layout.spin_us, layout.options.isa,
+                layout.options.step_deadline) {}
 
   RankContext context;
   std::shared_ptr<KvMemory> kv;
@@ -63,10 +64,9 @@ PrefillGroup::PrefillGroup(const EngineLayout& layout, const ModelWeights& weigh
   }
   for (int r = 0; r < layout.options.prefill_ranks; ++r) {
     auto rank = std::make_unique<Rank>(layout, weights, window_, r);
-    rank->kv = shared_memory != nullptr
-                   ? shared_memory
-                   : std::make_shared<KvMemory>(weights.config.num_layers, layout.prefill_pages, prefill_layout(layout, weights.config, r),
-                                                "prefill pages");
+    rank->kv = shared_memory != nullptr ? shared_memory
+                                        : std::make_shared<KvMemory>(weights.config.num_layers, layout.prefill_pages,
+                                                                     prefill_layout(layout, weights.config, r), "prefill pages");
     ranks_.push_back(std::move(rank));
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The prefill group: ranks that run prompts in chunks, replicated rows, and write the keys and values to the decode rank while they compute.
+// The prefill group: ranks that run prompts in chunks, replicated rows, and write the keys and values to the decode rank while they
+// compute.
 //
 // Rank 0 leads: it decides what the next step holds and gives the order to the others. Every rank's thread runs the same forward pass over
 // its own heads and experts and pushes its own heads' pages. start(), can_accept() and cancel() may be called from any thread.
@@ -80,7 +81,7 @@ class PrefillGroup final : public PrefillPort {
 
   mutable std::mutex mutex_;
   std::condition_variable work_came_;
-  std::deque<std::shared_ptr<Job>> jobs_;  // in order of start
+  std::deque<std::shared_ptr<Job>> jobs_;                        // in order of start
   std::vector<std::pair<std::shared_ptr<Job>, Range>> running_;  // of the step: job, tokens
   bool stopping_ = false;
   std::atomic<bool> stopped_{false};

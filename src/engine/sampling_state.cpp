@@ -3,9 +3,7 @@
 namespace qwell {
 namespace {
 
-bool has_penalties(const SamplingParams& p) {
-  return p.presence_penalty != 0 || p.frequency_penalty != 0 || p.repetition_penalty != 1;
-}
+bool has_penalties(const SamplingParams& p) { return p.presence_penalty != 0 || p.frequency_penalty != 0 || p.repetition_penalty != 1; }
 
 }  // namespace
 

@@ -25,7 +25,7 @@ class SamplingState {
   const int vocab_size_;
   const bool penalises_;
   std::map<TokenId, LogitChange> changes_;
-  std::vector<LogitChange> flat_;        // changes_ in order; rebuilt when stale
+  std::vector<LogitChange> flat_;  // changes_ in order; rebuilt when stale
   bool flat_stale_ = true;
   std::vector<std::uint32_t> no_stops_;  // mask of all tokens but the stop ids; empty without min_tokens
 };

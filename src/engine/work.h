@@ -16,12 +16,12 @@ namespace qwell {
 
 using Ticket = Generator::Ticket;
 
-// What one attempt at a request works on. `tokens` is the prompt and the answer so far: after a preemption or the loss of a rank the request
-// goes on from there.
+// What one attempt at a request works on. `tokens` is the prompt and the answer so far: after a preemption or the loss of a rank the
+// request goes on from there.
 struct Work {
   Ticket ticket = 0;
-  std::uint32_t attempt = 0;   // the router drops what comes from an older one
-  std::uint64_t age = 0;       // order of arrival: the youngest is preempted first, and keeps its age
+  std::uint32_t attempt = 0;  // the router drops what comes from an older one
+  std::uint64_t age = 0;      // order of arrival: the youngest is preempted first, and keeps its age
   std::shared_ptr<const GenerationRequest> request;
   std::vector<TokenId> tokens;
 
@@ -31,8 +31,8 @@ struct Work {
   int generated() const { return static_cast<int>(tokens.size()) - prompt_length(); }
 };
 
-// A decode rank's promise: pages for the sequence, and where the prefill group writes. Held by whoever may still write or read; the pages go
-// back when the last one lets go.
+// A decode rank's promise: pages for the sequence, and where the prefill group writes. Held by whoever may still write or read; the pages
+// go back when the last one lets go.
 struct DecodePlace {
   int rank = 0;
   PageTable pages;
@@ -58,8 +58,7 @@ class EngineEvents {
   virtual ~EngineEvents() = default;
 
   // The prompt is computed and all of it has come to `place` (null if the request generates nothing).
-  virtual void prefilled(Work work, std::shared_ptr<DecodePlace> place, int cached_tokens, PromptLogprobs logprobs,
-                         KvBytes bytes) = 0;
+  virtual void prefilled(Work work, std::shared_ptr<DecodePlace> place, int cached_tokens, PromptLogprobs logprobs, KvBytes bytes) = 0;
   struct Generated {
     Ticket ticket = 0;
     std::uint32_t attempt = 0;

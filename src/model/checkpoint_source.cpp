@@ -86,7 +86,8 @@ class CheckpointSource final : public WeightSource {
     if (key.expert < 0) return plain(fmt::format("{}mlp.{}.weight", layer, name_in_mlp(key.kind)), wanted);
     const std::string experts = layer + "mlp.experts.";
     const bool down = key.kind == WeightKind::kDown;
-    if (const TensorView* fused = checkpoint_.find(experts + (down ? "down_proj" : "gate_up_proj"))) return part_of_fused(*fused, key, wanted);
+    if (const TensorView* fused = checkpoint_.find(experts + (down ? "down_proj" : "gate_up_proj")))
+      return part_of_fused(*fused, key, wanted);
     return plain(fmt::format("{}{}.{}.weight", experts, key.expert, name_in_mlp(key.kind)), wanted);
   }
 
@@ -106,10 +107,12 @@ class CheckpointSource final : public WeightSource {
   StoredMatrix plain(const std::string& name, const WantedShape& wanted) const {
     const TensorView& tensor = checkpoint_.require(name);
     const bool vector = wanted.rows_name[0] == '\0';
-    const std::vector<std::int64_t> shape = vector ? std::vector<std::int64_t>{wanted.columns} : std::vector<std::int64_t>{wanted.rows, wanted.columns};
+    const std::vector<std::int64_t> shape =
+        vector ? std::vector<std::int64_t>{wanted.columns} : std::vector<std::int64_t>{wanted.rows, wanted.columns};
     if (tensor.shape != shape) {
       const std::string rows = vector ? "" : fmt::format("{}={}, ", wanted.rows_name, wanted.rows);
-      fail("{}: tensor \"{}\": shape {}, config.json wants [{}{}={}]", tensor.file, name, tensor.shape_text(), rows, wanted.columns_name, wanted.columns);
+      fail("{}: tensor \"{}\": shape {}, config.json wants [{}{}={}]", tensor.file, name, tensor.shape_text(), rows, wanted.columns_name,
+           wanted.columns);
     }
     StoredMatrix matrix{.tensor = &tensor, .rows = wanted.rows, .columns = wanted.columns};
     if (tensor.dtype == DType::kE4m3) matrix.scales = &scales_of(tensor, wanted);
@@ -135,8 +138,8 @@ class CheckpointSource final : public WeightSource {
 std::vector<WeightKey> all_keys(const ModelConfig& c) {
   std::vector<WeightKey> keys = {{WeightKind::kEmbedding}, {WeightKind::kHead}, {WeightKind::kFinalNorm}};
   for (int l = 0; l < c.num_layers; ++l) {
-    for (const WeightKind kind : {WeightKind::kInputNorm, WeightKind::kPostNorm, WeightKind::kQNorm, WeightKind::kKNorm, WeightKind::kQ, WeightKind::kK,
-                                  WeightKind::kV, WeightKind::kOutput}) {
+    for (const WeightKind kind : {WeightKind::kInputNorm, WeightKind::kPostNorm, WeightKind::kQNorm, WeightKind::kKNorm, WeightKind::kQ,
+                                  WeightKind::kK, WeightKind::kV, WeightKind::kOutput}) {
       keys.push_back({kind, l});
     }
     const bool routed = c.layer_is_moe(l);

@@ -19,7 +19,8 @@ std::size_t matrix_bytes(DType dtype, std::int64_t rows, std::int64_t columns) {
 // Routes of a dense MLP: every row to every block, weight 1.
 class DenseRoutes {
  public:
-  DenseRoutes(Arena& arena, int rows, int blocks) : ids_(take(arena, DType::kI32, rows, blocks)), weights_(take(arena, DType::kF32, rows, blocks)) {
+  DenseRoutes(Arena& arena, int rows, int blocks)
+      : ids_(take(arena, DType::kI32, rows, blocks)), weights_(take(arena, DType::kF32, rows, blocks)) {
     for (int r = 0; r < rows; ++r) {
       for (int b = 0; b < blocks; ++b) {
         ids_.as<std::int32_t>()[r * blocks + b] = b;
@@ -181,7 +182,8 @@ class DistinctExchange final : public LayerExchange {
 
  private:
   JoinedRows finish(bool has_sum, const NormWeight& norm) {
-    ResidualNormArgs args{.partials = {}, .residual = residual_.rows(0, rows_), .norm = norm, .out = normed_.rows(0, rows_), .rows = {rows_, &count_}};
+    ResidualNormArgs args{
+        .partials = {}, .residual = residual_.rows(0, rows_), .norm = norm, .out = normed_.rows(0, rows_), .rows = {rows_, &count_}};
     if (has_sum) args.partials.push_back(sum_.rows(0, rows_));
     ops_.residual_norm(args);
     return {.rows = args.out, .ids = {}, .weights = {}};

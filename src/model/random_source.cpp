@@ -46,8 +46,9 @@ class RandomSource final : public WeightSource {
         }
         if (c / 4 != block_index) {
           block_index = c / 4;
-          block = philox({static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(block_index), which, static_cast<std::uint32_t>(key.expert + 1)},
-                         philox_key);
+          block = philox(
+              {static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(block_index), which, static_cast<std::uint32_t>(key.expert + 1)},
+              philox_key);
         }
         put(out, i++, (uniform_open(block[static_cast<std::size_t>(c % 4)]) - 0.5F) * scale);
       }

@@ -15,7 +15,9 @@ struct WorkspaceShape {
   DType act;
 
   std::size_t bytes() const {
-    const auto padded = [](std::int64_t elements, DType dtype) { return Arena::padded(static_cast<std::size_t>(elements * size_of(dtype))); };
+    const auto padded = [](std::int64_t elements, DType dtype) {
+      return Arena::padded(static_cast<std::size_t>(elements * size_of(dtype)));
+    };
     return padded(rows * qkv_columns, DType::kF32) + 2 * padded(rows * q_columns, act) + padded(head_rows * hidden, act) +
            padded(head_rows * vocab, DType::kF32);
   }
@@ -51,9 +53,7 @@ LinearWeight rows_of(const LinearWeight& w, std::int64_t first, std::int64_t cou
 KvMemory::KvMemory(int num_layers, int num_pages, const PageLayout& layout, const std::string& what)
     : layout_(layout), num_pages_(num_pages), block_(bytes(num_layers, num_pages, layout), what, MemoryBlock::Touch::kNow) {}
 
-PagedKv KvMemory::layer(int layer) const {
-  return {block_.data() + bytes(layer, num_pages_, layout_), layout_};
-}
+PagedKv KvMemory::layer(int layer) const { return {block_.data() + bytes(layer, num_pages_, layout_), layout_}; }
 
 RankModel::RankModel(const ModelWeights& weights, Member& member, Ops& ops, int rows_max, int head_rows_max)
     : weights_(weights),
@@ -129,8 +129,7 @@ void RankModel::attention(int l, const JoinedRows& in, const ForwardStep& step, 
     int first_row, count, column;
   };
   const std::array<Part, 3> parts = {
-      Part{q_heads_.first * d, q_heads_.count * d, 0},
-      Part{(c.num_heads + kv_heads_.first) * d, kv_heads_.count * d, q_heads_.count * d},
+      Part{q_heads_.first * d, q_heads_.count * d, 0}, Part{(c.num_heads + kv_heads_.first) * d, kv_heads_.count * d, q_heads_.count * d},
       Part{(c.num_heads + c.num_kv_heads + kv_heads_.first) * d, kv_heads_.count * d, (q_heads_.count + kv_heads_.count) * d}};
   if (q_heads_.count == c.num_heads && kv_heads_.count == c.num_kv_heads) {
     ops_.linear({.in = in.rows, .weight = layer.qkv, .out = qkv_, .rows = rows});

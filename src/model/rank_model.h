@@ -1,7 +1,7 @@
 #pragma once
 // One rank's part of a model's forward pass over flat rows: any mix of prompt chunks and single decode rows. The same code runs a prefill
-// rank (attention sharded by heads, replicated rows, joins over the group) and a decode rank (all heads, own rows, dispatch and combine), on
-// one rank or many: the difference is in model/exchange.h.
+// rank (attention sharded by heads, replicated rows, joins over the group) and a decode rank (all heads, own rows, dispatch and combine),
+// on one rank or many: the difference is in model/exchange.h.
 
 #include <memory>
 #include <vector>
@@ -45,7 +45,7 @@ class ForwardHooks {
 };
 
 struct ForwardStep {
-  int rows = 0;                // of this rank (distinct) or of the group (replicated)
+  int rows = 0;                             // of this rank (distinct) or of the group (replicated)
   const std::int32_t* tokens = nullptr;     // [rows]
   const std::int32_t* positions = nullptr;  // [rows]
   SequenceRows sequences;

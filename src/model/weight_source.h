@@ -14,21 +14,21 @@
 namespace qwell {
 
 enum class WeightKind : std::uint8_t {
-  kEmbedding,    // [V, H]
-  kHead,         // [V, H]; the embedding where tied
-  kFinalNorm,    // [1, H]
-  kInputNorm,    // [1, H]
-  kPostNorm,     // [1, H]
-  kQNorm,        // [1, D]
-  kKNorm,        // [1, D]
-  kQ,            // [Hq * D, H]
-  kK,            // [Hkv * D, H]
-  kV,            // [Hkv * D, H]
-  kOutput,       // [H, Hq * D]
-  kRouter,       // [E, H]
-  kGate,         // [I, H]; of an expert, or of a dense MLP (expert -1)
-  kUp,           // [I, H]
-  kDown,         // [H, I]
+  kEmbedding,  // [V, H]
+  kHead,       // [V, H]; the embedding where tied
+  kFinalNorm,  // [1, H]
+  kInputNorm,  // [1, H]
+  kPostNorm,   // [1, H]
+  kQNorm,      // [1, D]
+  kKNorm,      // [1, D]
+  kQ,          // [Hq * D, H]
+  kK,          // [Hkv * D, H]
+  kV,          // [Hkv * D, H]
+  kOutput,     // [H, Hq * D]
+  kRouter,     // [E, H]
+  kGate,       // [I, H]; of an expert, or of a dense MLP (expert -1)
+  kUp,         // [I, H]
+  kDown,       // [H, I]
 };
 
 struct WeightKey {

@@ -85,8 +85,14 @@ class Builder {
       QWELL_CHECK(row % LinearWeight::kPackRows == 0, "part at row {}", row);
       for (int first = 0; first < part.rows.count; first += kRowsAtOnce) {
         const Range some{part.rows.first + first, std::min(kRowsAtOnce, part.rows.count - first)};
-        tasks_.push_back(
-            {.key = part.key, .rows = some, .columns = part.columns, .packed = data, .n = n, .k = k, .packed_row = row + first, .dtype = act_});
+        tasks_.push_back({.key = part.key,
+                          .rows = some,
+                          .columns = part.columns,
+                          .packed = data,
+                          .n = n,
+                          .k = k,
+                          .packed_row = row + first,
+                          .dtype = act_});
       }
       row += part.rows.count;
     }
@@ -163,7 +169,8 @@ void run_task(const Task& task, WeightSource& source, const Ops& ops) {
     source.read(task.key, task.rows, task.columns, View(task.packed, task.dtype, {task.rows.count, task.columns.count}));
     return;
   }
-  std::vector<std::byte> buffer(static_cast<std::size_t>(task.rows.count) * static_cast<std::size_t>(task.columns.count * size_of(task.dtype)));
+  std::vector<std::byte> buffer(static_cast<std::size_t>(task.rows.count) *
+                                static_cast<std::size_t>(task.columns.count * size_of(task.dtype)));
   const View block(buffer.data(), task.dtype, {task.rows.count, task.columns.count});
   source.read(task.key, task.rows, task.columns, block);
   ops.pack(task.dtype, task.n, task.k, task.packed_row, block, task.packed);

@@ -16,8 +16,8 @@
 
 namespace qwell {
 
-// What feeds one layer's MLP: experts with a router, or the blocks of a dense MLP. A dense SwiGLU MLP of width I is the sum of its blocks of
-// I / n columns, so it is a mixture of n experts that all rows visit with weight 1: one code path, one sharding, one order of sums.
+// What feeds one layer's MLP: experts with a router, or the blocks of a dense MLP. A dense SwiGLU MLP of width I is the sum of its blocks
+// of I / n columns, so it is a mixture of n experts that all rows visit with weight 1: one code path, one sharding, one order of sums.
 struct MlpWeights {
   bool routed = false;
   RouterWeights router;                // routed
@@ -32,8 +32,8 @@ int mlp_experts_per_token(const ModelConfig& config, int layer);  // top-k, or a
 struct LayerWeights {
   NormWeight input_norm, post_attention_norm;
   NormWeight q_norm, k_norm;
-  LinearWeight qkv;                        // rows: all q heads, all k heads, all v heads, head_dim each
-  std::vector<LinearWeight> output_leaves; // [H, heads per leaf * head_dim] each
+  LinearWeight qkv;                         // rows: all q heads, all k heads, all v heads, head_dim each
+  std::vector<LinearWeight> output_leaves;  // [H, heads per leaf * head_dim] each
   MlpWeights mlp;
 };
 

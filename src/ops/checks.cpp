@@ -17,8 +17,8 @@ bool is_act(DType dtype) { return dtype == DType::kBf16 || dtype == DType::kF32;
 
 // A [rows, columns] buffer of the given type with dense rows.
 void check_matrix(const char* name, const View& v, DType dtype, std::int64_t rows, std::int64_t columns) {
-  QWELL_CHECK(!v.empty() && v.dtype == dtype && v.rank == 2 && v.shape[0] >= rows && v.shape[1] == columns,
-              "{}: {} {}, wanted {} [{}, {}]", name, to_string(v.dtype), v.shape_text(), to_string(dtype), rows, columns);
+  QWELL_CHECK(!v.empty() && v.dtype == dtype && v.rank == 2 && v.shape[0] >= rows && v.shape[1] == columns, "{}: {} {}, wanted {} [{}, {}]",
+              name, to_string(v.dtype), v.shape_text(), to_string(dtype), rows, columns);
   QWELL_CHECK((v.shape[1] <= 1 || v.stride[1] == 1) && (v.stride[0] >= columns || v.shape[0] <= 1), "{}: rows are not dense", name);
 }
 
@@ -39,8 +39,8 @@ void check_act(const char* name, const View& v) { QWELL_CHECK(is_act(v.dtype), "
 void check_norm(const char* name, const NormWeight& norm, std::int64_t columns) { check_vector(name, norm.weight, DType::kF32, columns); }
 
 void check_weight(const char* name, const LinearWeight& w, DType dtype, std::int64_t n, std::int64_t k) {
-  QWELL_CHECK(w.data != nullptr && w.dtype == dtype && w.n == n && w.k == k, "{}: {} [{}, {}], wanted {} [{}, {}]", name, to_string(w.dtype),
-              w.n, w.k, to_string(dtype), n, k);
+  QWELL_CHECK(w.data != nullptr && w.dtype == dtype && w.n == n && w.k == k, "{}: {} [{}, {}], wanted {} [{}, {}]", name,
+              to_string(w.dtype), w.n, w.k, to_string(dtype), n, k);
 }
 
 void check_sequences(const SequenceRows& s, int rows) {
@@ -201,8 +201,8 @@ int checked_rows(const SampleArgs& args) {
   if (rows == 0) return 0;
   check_matrix("logits", args.logits, DType::kF32, rows, args.logits.shape[1]);
   const auto n = static_cast<std::size_t>(rows);
-  QWELL_CHECK(args.requests.size() >= n && args.out.size() >= n, "{} requests, {} results for {} rows", args.requests.size(), args.out.size(),
-              rows);
+  QWELL_CHECK(args.requests.size() >= n && args.out.size() >= n, "{} requests, {} results for {} rows", args.requests.size(),
+              args.out.size(), rows);
   for (const SampleRow& row : args.requests.first(n)) {
     QWELL_CHECK(row.vocab >= 0 && row.vocab <= args.logits.shape[1], "vocabulary {} of {} logits", row.vocab, args.logits.shape[1]);
   }

@@ -36,7 +36,8 @@ void for_each_row(const SequenceRows& sequences, Fn&& fn) {
 }
 
 // Element offset of a token's key or value in the pages of its sequence.
-inline std::int64_t kv_offset(const SequenceRows& sequences, const PageLayout& layout, int sequence, int kv_head, bool value, int position) {
+inline std::int64_t kv_offset(const SequenceRows& sequences, const PageLayout& layout, int sequence, int kv_head, bool value,
+                              int position) {
   const std::int32_t* table = sequences.block_table + std::int64_t{sequence} * sequences.blocks_max;
   return layout.offset(table[position / layout.page_tokens], kv_head, value, position % layout.page_tokens);
 }

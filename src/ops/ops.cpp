@@ -7,7 +7,9 @@
 namespace qwell {
 namespace {
 
-double bytes_of(const LinearWeight& w) { return static_cast<double>(w.n) * static_cast<double>(w.k) * static_cast<double>(size_of(w.dtype)); }
+double bytes_of(const LinearWeight& w) {
+  return static_cast<double>(w.n) * static_cast<double>(w.k) * static_cast<double>(size_of(w.dtype));
+}
 double flops_of(const LinearWeight& w, double rows) { return 2 * rows * static_cast<double>(w.n) * static_cast<double>(w.k); }
 double rows_of(const Rows& rows) { return *rows.count; }
 double row_bytes(const View& v) { return static_cast<double>(v.elements() / std::max<std::int64_t>(v.shape[0], 1) * size_of(v.dtype)); }

@@ -163,9 +163,9 @@ struct ExpertWeights {
 // out[t] = tree sum over the leaves of a rank's experts; in a leaf, experts in ascending order: 0 + w_e * down_e(act(silu(gate_e) * up_e)).
 // Routes to experts outside [first, first + experts.size()) are skipped; a leaf without a route is +0.0.
 struct ExpertArgs {
-  View in;       // act [T, H]
-  View ids;      // int32 [T, k], ascending in a row; -1: no route
-  View weights;  // fp32 [T, k]
+  View in;                                 // act [T, H]
+  View ids;                                // int32 [T, k], ascending in a row; -1: no route
+  View weights;                            // fp32 [T, k]
   std::span<const ExpertWeights> experts;  // of this rank
   int first = 0;                           // number of experts[0]; a multiple of experts_per_leaf
   int experts_per_leaf = 1;
@@ -199,11 +199,11 @@ struct SampleRow {
   std::int32_t top_k = 0;  // 0: off
   std::uint64_t seed = 0;
   std::uint32_t sample = 0;
-  std::uint32_t position = 0;               // index of the token in its sequence
-  std::span<const LogitChange> changes;     // ascending token ids, each once
-  const std::uint32_t* allowed = nullptr;   // bit i of word i/32: token i may be chosen; null: all
-  std::int32_t vocab = 0;                   // ids at and beyond it are never chosen (padding rows of the head)
-  std::int32_t num_logprobs = -1;           // -1: none; n: the chosen token's and the n best
+  std::uint32_t position = 0;              // index of the token in its sequence
+  std::span<const LogitChange> changes;    // ascending token ids, each once
+  const std::uint32_t* allowed = nullptr;  // bit i of word i/32: token i may be chosen; null: all
+  std::int32_t vocab = 0;                  // ids at and beyond it are never chosen (padding rows of the head)
+  std::int32_t num_logprobs = -1;          // -1: none; n: the chosen token's and the n best
 };
 
 struct SampledToken {
@@ -213,7 +213,7 @@ struct SampledToken {
 };
 
 struct SampleArgs {
-  View logits;  // fp32 [T, V], read only
+  View logits;                          // fp32 [T, V], read only
   std::span<const SampleRow> requests;  // one per row
   std::span<SampledToken> out;
   Rows rows;

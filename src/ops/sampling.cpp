@@ -63,7 +63,8 @@ void add_scores(const float* logits, int vocab, int num_top, float largest, Samp
   order.resize(static_cast<std::size_t>(vocab));
   std::iota(order.begin(), order.end(), 0);
   std::partial_sort(order.begin(), order.begin() + top, order.end(), Better{logits});
-  for (int i = 0; i < top; ++i) out.top.emplace_back(order[static_cast<std::size_t>(i)], logits[order[static_cast<std::size_t>(i)]] - total);
+  for (int i = 0; i < top; ++i)
+    out.top.emplace_back(order[static_cast<std::size_t>(i)], logits[order[static_cast<std::size_t>(i)]] - total);
 }
 
 void apply_changes(const SampleRow& row, std::vector<float>& logits) {

@@ -5,9 +5,7 @@
 namespace qwell {
 namespace {
 
-Failure invalid(const char* param, std::string message) {
-  return Failure{FailureCode::kInvalidArgument, std::move(message), param};
-}
+Failure invalid(const char* param, std::string message) { return Failure{FailureCode::kInvalidArgument, std::move(message), param}; }
 
 // NaN is outside every range.
 bool within(double v, double low, double high) { return v >= low && v <= high; }

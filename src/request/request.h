@@ -70,10 +70,10 @@ const char* to_string(FinishReason reason);
 
 // Where a request's time went and what it moved. Seconds.
 struct RequestTiming {
-  double queued = 0;    // submitted until a prefill group took it
-  double prefill = 0;   // until the last row of the prompt was computed
-  double transfer = 0;  // until all units had come to the decode rank
-  double decode = 0;    // until the last token
+  double queued = 0;                  // submitted until a prefill group took it
+  double prefill = 0;                 // until the last row of the prompt was computed
+  double transfer = 0;                // until all units had come to the decode rank
+  double decode = 0;                  // until the last token
   std::uint64_t kv_bytes_moved = 0;   // between the groups
   std::uint64_t kv_bytes_shared = 0;  // changed hands without a copy
   int preemptions = 0;
@@ -112,8 +112,8 @@ struct GeneratorStatus {
   std::string reason;  // why not ready
   int waiting = 0;
   int running = 0;
-  std::int64_t pages_used = 0;   // held by sequences in work
-  std::int64_t pages_cached = 0; // held by the prefix index alone
+  std::int64_t pages_used = 0;    // held by sequences in work
+  std::int64_t pages_cached = 0;  // held by the prefix index alone
   std::int64_t pages_total = 0;
   int sessions_open = 0;
   std::uint64_t prompt_tokens = 0;

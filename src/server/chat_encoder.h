@@ -1,5 +1,6 @@
 #pragma once
-// Conversations as token ids, by a checkpoint's own template: the text of the template may become control tokens, text of the request may not.
+// Conversations as token ids, by a checkpoint's own template: the text of the template may become control tokens, text of the request may
+// not.
 
 #include "server/tokenizer_codec.h"
 #include "text/chat_template.h"

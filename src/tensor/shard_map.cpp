@@ -35,8 +35,7 @@ std::vector<CopyRun> copy_runs(const KvShard& src, const KvShard& dst, Range hea
     // Up to the next page border of either side.
     const int src_token = position % src.layout.page_tokens;
     const int dst_token = position % dst.layout.page_tokens;
-    const int tokens =
-        std::min({src.layout.page_tokens - src_token, dst.layout.page_tokens - dst_token, first + count - position});
+    const int tokens = std::min({src.layout.page_tokens - src_token, dst.layout.page_tokens - dst_token, first + count - position});
     for (int head = head_first; head < head_end; ++head) {
       for (const bool value : {false, true}) {
         append(runs, {.src_block = position / src.layout.page_tokens,

@@ -143,8 +143,8 @@ void Session::check_deadline() {
   if ((state_ != SessionState::kOpen && state_ != SessionState::kWriting) || !deadline_.passed()) return;
   std::uint32_t unit = 0;
   while ((came_[unit / 64] >> (unit % 64) & 1) != 0) ++unit;
-  failure_ = qwell::failure(FailureCode::kDeadline, "transfer session {}: {} of {} units are missing at its deadline, the first is {}", plan_.id,
-                            missing(), plan_.unit_count(), plan_.unit_text(unit));
+  failure_ = qwell::failure(FailureCode::kDeadline, "transfer session {}: {} of {} units are missing at its deadline, the first is {}",
+                            plan_.id, missing(), plan_.unit_count(), plan_.unit_text(unit));
   apply(SessionEvent::kFault);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
-// A transfer session: one or several writers fill one reader's pages (and its last hidden row) by one-sided writes; the reader learns of each
-// piece by an immediate, in any order. A session always ends complete or failed, and its memory is given back only when no writer can reach
-// it any more.
+// A transfer session: one or several writers fill one reader's pages (and its last hidden row) by one-sided writes; the reader learns of
+// each piece by an immediate, in any order. A session always ends complete or failed, and its memory is given back only when no writer can
+// reach it any more.
 //
-// Units. What is to come is cut into units fixed by the plan alone: (layer, destination block, source rank), plus one for the hidden row. An
-// attempt owns a fresh range of 32-bit immediates, one number per unit; a bitmap marks what came. A number outside all live ranges is stale:
-// counted, otherwise ignored.
+// Units. What is to come is cut into units fixed by the plan alone: (layer, destination block, source rank), plus one for the hidden row.
+// An attempt owns a fresh range of 32-bit immediates, one number per unit; a bitmap marks what came. A number outside all live ranges is
+// stale: counted, otherwise ignored.
 //
 // States and transitions are the table in session.cpp. Session and SessionTable are safe for many threads; a SessionWriter belongs to one.
 

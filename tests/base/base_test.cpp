@@ -14,8 +14,8 @@ namespace {
 
 TEST(Bits, Bf16RoundsToNearestEven) {
   EXPECT_EQ(to_bf16(1.0F).bits, 0x3f80);
-  EXPECT_EQ(to_bf16(1.00390625F).bits, 0x3f80);   // half way, even below
-  EXPECT_EQ(to_bf16(1.01171875F).bits, 0x3f82);   // half way, even above
+  EXPECT_EQ(to_bf16(1.00390625F).bits, 0x3f80);  // half way, even below
+  EXPECT_EQ(to_bf16(1.01171875F).bits, 0x3f82);  // half way, even above
   EXPECT_EQ(to_bf16(-0.0F).bits, 0x8000);
   EXPECT_TRUE(std::isnan(to_float(to_bf16(std::nanf("")))));
   EXPECT_TRUE(std::isinf(to_float(to_bf16(3.4e38F))));

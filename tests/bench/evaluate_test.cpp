@@ -24,7 +24,8 @@ class Scripted final : public Generator {
         if (i == 0) {
           update.prompt_logprobs.emplace_back(std::nullopt);
         } else {
-          update.prompt_logprobs.emplace_back(TokenEvent{.index = static_cast<int>(i), .token = request.prompt[i], .logprob = -1.0F, .top = {}});
+          update.prompt_logprobs.emplace_back(
+              TokenEvent{.index = static_cast<int>(i), .token = request.prompt[i], .logprob = -1.0F, .top = {}});
         }
       }
       update.finish = FinishReason::kLength;
@@ -104,7 +105,8 @@ TEST(Evaluate, DamagedSetsAreNamedByFileAndLine) {
   EXPECT_NE(message({{"text.jsonl", "{\"text\":\"a\"}\n{\"text\":"}}).find("text.jsonl:2"), std::string::npos);
   EXPECT_NE(message({{"text.jsonl", "[1]\n"}}).find("text.jsonl:1"), std::string::npos);
   EXPECT_NE(message({{"tasks.jsonl", "{\"task\":\"a\"}\n"}}).find("tasks.jsonl:1"), std::string::npos);
-  EXPECT_NE(message({{"tasks.jsonl", R"({"task":"a","messages":[],"answer":"","max_tokens":1,"extract":"first"})"}}).find("\"first\""), std::string::npos);
+  EXPECT_NE(message({{"tasks.jsonl", R"({"task":"a","messages":[],"answer":"","max_tokens":1,"extract":"first"})"}}).find("\"first\""),
+            std::string::npos);
 }
 
 }  // namespace

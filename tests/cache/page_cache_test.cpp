@@ -98,7 +98,8 @@ TEST(PageCache, RandomHistories) {
         ASSERT_LT(one.computed, static_cast<int>(one.tokens.size()));
         PageHash hash = root_hash("m", one.salt);
         for (int p = 0; p < one.computed / page_tokens; ++p) {
-          hash = next_hash(hash, std::span(one.tokens).subspan(static_cast<std::size_t>(p * page_tokens), static_cast<std::size_t>(page_tokens)));
+          hash = next_hash(hash,
+                           std::span(one.tokens).subspan(static_cast<std::size_t>(p * page_tokens), static_cast<std::size_t>(page_tokens)));
           ASSERT_EQ(content.at(one.table.pages()[static_cast<std::size_t>(p)]), hash) << "a cached page has another content";
         }
         live.push_back(std::move(one));
@@ -115,7 +116,8 @@ TEST(PageCache, RandomHistories) {
         const int to = random.range(one.computed + 1, static_cast<int>(one.tokens.size()));
         PageHash hash = root_hash("m", one.salt);
         for (int p = 0; (p + 1) * page_tokens <= to; ++p) {
-          hash = next_hash(hash, std::span(one.tokens).subspan(static_cast<std::size_t>(p * page_tokens), static_cast<std::size_t>(page_tokens)));
+          hash = next_hash(hash,
+                           std::span(one.tokens).subspan(static_cast<std::size_t>(p * page_tokens), static_cast<std::size_t>(page_tokens)));
           if ((p + 1) * page_tokens > one.computed) content[one.table.pages()[static_cast<std::size_t>(p)]] = hash;
         }
         one.computed = to;

@@ -75,7 +75,7 @@ TEST(Config, ReadsAReleasedHybrid) {
 TEST(Config, ReadsTheFixtures) {
   EXPECT_EQ(load_config(fixture("qwen3-moe-a")).num_experts, 16);
   EXPECT_EQ(load_config(fixture("qwen3-moe-long-a")).max_position_embeddings, 4096);
-  EXPECT_EQ(load_config(fixture("qwen3-moe-wide-a")).head_dim, 128);
+  EXPECT_EQ(load_config(fixture("qwen3-moe-fp8-a")).head_dim, 128);
   const ModelConfig fp8 = load_config(fixture("qwen3-moe-fp8-a"));
   EXPECT_EQ(fp8.quant.method, QuantMethod::kFp8Block);
   EXPECT_EQ(fp8.quant.block_rows, 128);
@@ -301,7 +301,7 @@ TEST(Generation, ReadsDefaultsAndStops) {
   EXPECT_EQ(nothing.top_k, 0);
   EXPECT_THAT(nothing.eos_ids, IsEmpty());
   EXPECT_THAT(load_generation_config(fixture("qwen3-moe-a")).eos_ids, IsEmpty());  // no such file
-  EXPECT_THAT(load_generation_config(fixture("qwen3-moe-wide-a")).eos_ids, ElementsAre(1));
+  EXPECT_THAT(load_generation_config(fixture("qwen3-moe-fp8-a")).eos_ids, ElementsAre(1));
 }
 
 TEST(Generation, RefusesWhatIsNoDefault) {

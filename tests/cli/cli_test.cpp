@@ -16,15 +16,15 @@
 namespace qwell {
 namespace {
 
-struct Run {
+struct Outcome {
   int status = -1;
   std::string output;  // standard output and error
 };
 
 // Through the shell, in the source folder; arguments are quoted by the caller where needed.
-Run qwell_run(const std::string& arguments, const std::string& before = {}) {
+Outcome qwell_run(const std::string& arguments, const std::string& before = {}) {
   const std::string command = "cd '" QWELL_SOURCE_DIR "' && " + before + " '" QWELL_PROGRAM "' --log-level off " + arguments + " 2>&1";
-  Run run;
+  Outcome run;
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return run;
   char buffer[4096];
@@ -35,7 +35,7 @@ Run qwell_run(const std::string& arguments, const std::string& before = {}) {
   return run;
 }
 
-json::object json_of(const Run& run) {
+json::object json_of(const Outcome& run) {
   EXPECT_EQ(run.status, 0) << run.output;
   const auto parsed = parse_json(run.output);
   EXPECT_TRUE(parsed) << run.output;
@@ -45,11 +45,11 @@ json::object json_of(const Run& run) {
 std::string scratch(const std::string& name) { return (std::filesystem::path(::testing::TempDir()) / name).string(); }
 
 TEST(Cli, HelpOfEveryCommand) {
-  const Run all = qwell_run("--help");
+  const Outcome all = qwell_run("--help");
   EXPECT_EQ(all.status, 0);
   for (const char* command : {"serve", "demo", "generate", "chat", "logits", "tokenize", "eval", "inspect", "bench steps"}) {
     EXPECT_NE(all.output.find(std::string(command).substr(0, 5)), std::string::npos) << command;
-    const Run help = qwell_run(std::string(command) + " --help");
+    const Outcome help = qwell_run(std::string(command) + " --help");
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_NE(help.output.find("Options"), std::string::npos) << help.output;
   }
@@ -70,7 +70,8 @@ TEST(Cli, TokenizeBothWays) {
   // A folder with only the tokenizer will do.
   const std::string folder = scratch("only_tokenizer");
   std::filesystem::create_directories(folder);
-  std::filesystem::copy_file(QWELL_SOURCE_DIR "/models/demo/tokenizer.json", folder + "/tokenizer.json", std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(QWELL_SOURCE_DIR "/models/demo/tokenizer.json", folder + "/tokenizer.json",
+                             std::filesystem::copy_options::overwrite_existing);
   EXPECT_EQ(qwell_run("tokenize --model " + folder + " --text abc").status, 0);
 }
 
@@ -80,13 +81,15 @@ TEST(Cli, GenerateAnswersTheSameInEveryTopology) {
   EXPECT_EQ(first.at("finish_reason").as_string(), "stop");
   EXPECT_GT(first.at("prompt_token_ids").as_array().size(), 5U);
   EXPECT_GT(first.at("timing").as_object().at("total_s").as_double(), 0.0);
-  for (const char* topology : {"--prefill-ranks 4 --decode-ranks 2", "--no-disaggregation --decode-ranks 4", "--prefill-ranks 2 --block-size 64 --prefill-block-size 16"}) {
+  for (const char* topology : {"--prefill-ranks 4 --decode-ranks 2", "--no-disaggregation --decode-ranks 4",
+                               "--prefill-ranks 2 --block-size 64 --prefill-block-size 16"}) {
     const json::object other =
         json_of(qwell_run(std::string("generate --model models/demo --chat 'What is 4817 + 2956?' --temperature 0 --json ") + topology));
     EXPECT_EQ(other.at("token_ids"), first.at("token_ids")) << topology;
   }
   // Seeded sampling repeats; without end it goes on to the limit.
-  const std::string sampled = "generate --model models/demo --prompt 'Once upon a time' --temperature 1 --seed 7 --max-tokens 20 --ignore-eos --json";
+  const std::string sampled =
+      "generate --model models/demo --prompt 'Once upon a time' --temperature 1 --seed 7 --max-tokens 20 --ignore-eos --json";
   const json::object a = json_of(qwell_run(sampled));
   const json::object b = json_of(qwell_run(sampled + " --prefill-ranks 2"));
   EXPECT_EQ(a.at("token_ids"), b.at("token_ids"));
@@ -97,8 +100,8 @@ TEST(Cli, GenerateAnswersTheSameInEveryTopology) {
 TEST(Cli, LogitsOfAFileAndOfIds) {
   const std::string fixture = "tests/data/fixtures/qwen3-moe-a";
   const std::string out = scratch("logits.safetensors");
-  const Run run = qwell_run("logits --model " + fixture + " --input " + fixture + "/reference.safetensors --output " + out +
-                            " --dtype float32 --prefill-ranks 4 --chunk 7 --hidden");
+  const Outcome run = qwell_run("logits --model " + fixture + " --input " + fixture + "/reference.safetensors --output " + out +
+                                " --dtype float32 --prefill-ranks 4 --chunk 7 --hidden");
   ASSERT_EQ(run.status, 0) << run.output;
   const SafetensorsFile ours{std::filesystem::path(out)};
   const SafetensorsFile reference(std::filesystem::path(QWELL_SOURCE_DIR) / fixture / "reference.safetensors");
@@ -119,7 +122,7 @@ TEST(Cli, LogitsOfAFileAndOfIds) {
 }
 
 TEST(Cli, InspectTellsThePlan) {
-  const Run run = qwell_run("inspect models/demo --prefill-ranks 4 --decode-ranks 2 --kv-cache-memory 0.1");
+  const Outcome run = qwell_run("inspect models/demo --prefill-ranks 4 --decode-ranks 2 --kv-cache-memory 0.1");
   EXPECT_EQ(run.status, 0) << run.output;
   for (const char* word : {"weights", "decode group: pages", "prefill group: pages", "total", "mtp.", "rank 3"}) {
     EXPECT_NE(run.output.find(word), std::string::npos) << word << "\n" << run.output;
@@ -128,19 +131,19 @@ TEST(Cli, InspectTellsThePlan) {
 
 TEST(Cli, EvalOnAFewRecords) {
   const json::object result = json_of(qwell_run("eval models/demo --limit 4 --json"));
-  EXPECT_GE(result.at("tasks").as_object().at("add").as_object().at("accuracy").as_double(), 0.5);
+  EXPECT_GE(result.at("tasks").as_object().at("add").as_object().at("accuracy").to_number<double>(), 0.5);
   EXPECT_GT(result.at("perplexity").as_object().at("chats").as_object().at("tokens").as_int64(), 0);
 }
 
 TEST(Cli, ChatReadsStandardInput) {
-  const Run run = qwell_run("chat models/demo --temperature 0", "printf 'What is 2 + 3?\\n/new\\nWhat is 10 - 4?\\n' |");
+  const Outcome run = qwell_run("chat models/demo --temperature 0", "printf 'What is 2 + 3?\\n/new\\nWhat is 10 - 4?\\n' |");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_NE(run.output.find("5"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("6"), std::string::npos) << run.output;
 }
 
 TEST(Cli, DemoServesAndStops) {
-  const Run run = qwell_run("demo");
+  const Outcome run = qwell_run("demo");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_NE(run.output.find("7773"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("of keys and values crossed"), std::string::npos);
@@ -148,14 +151,14 @@ TEST(Cli, DemoServesAndStops) {
 }
 
 TEST(Cli, BenchWithRandomWeights) {
-  const json::object result =
-      json_of(qwell_run("bench steps --random-weights tests/data/fixtures/qwen3-moe-a --prefill 32 --batch 1,3 --context 16 --steps 2 --repeats 1 --json"));
+  const json::object result = json_of(qwell_run(
+      "bench steps --random-weights tests/data/fixtures/qwen3-moe-a --prefill 32 --batch 1,3 --context 16 --steps 2 --repeats 1 --json"));
   EXPECT_EQ(result.at("steps").as_array().size(), 3U);
 }
 
 TEST(Cli, ErrorsNameWhatIsWrong) {
   const auto fails = [](const std::string& arguments, const char* words, const std::string& before = {}) {
-    const Run run = qwell_run(arguments, before);
+    const Outcome run = qwell_run(arguments, before);
     EXPECT_EQ(run.status, 1) << arguments << "\n" << run.output;
     EXPECT_EQ(run.output.rfind("error: ", 0), 0U) << run.output;
     EXPECT_NE(run.output.find(words), std::string::npos) << arguments << "\n" << run.output;

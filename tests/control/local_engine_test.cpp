@@ -1,5 +1,7 @@
-// The engine as a whole, on a small random model: the same tokens and logprobs whatever the topology, the batch, the chunking, the page size, a
-// cached prefix or preemption; nothing leaks; cancelled and refused requests cost the others nothing.
+// The engine as a whole, on a small random model: the same tokens and logprobs whatever the topology, the batch, the chunking, the page
+// size, a cached prefix or preemption; nothing leaks; cancelled and refused requests cost the others nothing.
+
+#include "control/local_engine.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 #include <thread>
 
 #include "base/random.h"
-#include "control/local_engine.h"
 #include "support/small_model.h"
 
 namespace qwell {
@@ -109,13 +110,13 @@ class Recorder final : public UpdateListener {
   }
   void wait() {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(ended.wait_for(lock, std::chrono::seconds(60), [&] { return completion.finish != FinishReason::kNone; })) << "no last update";
+    ASSERT_TRUE(ended.wait_for(lock, std::chrono::seconds(60), [&] { return completion.finish != FinishReason::kNone; }))
+        << "no last update";
   }
   void wait_tokens(std::size_t count) {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(ended.wait_for(lock, std::chrono::seconds(60), [&] {
-      return completion.finish != FinishReason::kNone || completion.tokens.size() >= count;
-    }));
+    ASSERT_TRUE(ended.wait_for(lock, std::chrono::seconds(60),
+                               [&] { return completion.finish != FinishReason::kNone || completion.tokens.size() >= count; }));
   }
 
   Completion completion;

@@ -1,5 +1,5 @@
-// The forward pass against the reference implementation's outputs (tests/data/fixtures, see its README), for every sharding, chunking and page
-// size; and the same bits for all of them.
+// The forward pass against the reference implementation's outputs (tests/data/fixtures, see its README), for every sharding, chunking and
+// page size; and the same bits for all of them.
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ struct Fixture {
   ModelConfig config;
   std::unique_ptr<Checkpoint> checkpoint;
   std::vector<std::vector<TokenId>> inputs;
-  std::vector<float> logits;                // [B, T, V]
-  std::vector<std::vector<float>> hidden;   // [L + 1][B, T, H]
+  std::vector<float> logits;               // [B, T, V]
+  std::vector<std::vector<float>> hidden;  // [L + 1][B, T, H]
   std::vector<TokenId> greedy;
 
   explicit Fixture(const std::string& name) {
@@ -32,7 +32,9 @@ struct Fixture {
     inputs.resize(static_cast<std::size_t>(ids.shape[0]));
     const std::vector<TokenId> flat = read<TokenId>(ids);
     const auto length = static_cast<std::size_t>(ids.shape[1]);
-    for (std::size_t b = 0; b < inputs.size(); ++b) inputs[b].assign(flat.begin() + static_cast<std::ptrdiff_t>(b * length), flat.begin() + static_cast<std::ptrdiff_t>((b + 1) * length));
+    for (std::size_t b = 0; b < inputs.size(); ++b)
+      inputs[b].assign(flat.begin() + static_cast<std::ptrdiff_t>(b * length),
+                       flat.begin() + static_cast<std::ptrdiff_t>((b + 1) * length));
     logits = read<float>(reference.require("logits"));
     for (int l = 0; l <= config.num_layers; ++l) {
       const TensorView* h = reference.find("hidden." + std::to_string(l));
@@ -139,8 +141,8 @@ TEST(ForwardRun, GreedyContinuationIsTheReferences) {
   }
 }
 
-// bf16 arithmetic moves logits a little, and where two experts are nearly as good a row's route, and then much: so most rows must be near, and the
-// bound on the rest only says that nothing is broken.
+// bf16 arithmetic moves logits a little, and where two experts are nearly as good a row's route, and then much: so most rows must be near,
+// and the bound on the rest only says that nothing is broken.
 TEST_P(Fixtures, Bfloat16IsNear) {
   const Fixture fixture(GetParam());
   for (const CpuIsa isa : cpu_isas()) {
@@ -172,12 +174,17 @@ TEST_P(Fixtures, SameBitsForEveryShardingChunkingAndPageSize) {
           for (const int page : {16, 64, 128}) {
             const int chunk = std::vector<int>{0, 1, 7, 16, 33, 100}[static_cast<std::size_t>(combination++ % 6)];
             auto out = run_forward(weights, inputs,
-                                   {.ranks = ranks, .distinct_rows = distinct, .chunk = chunk, .page_tokens = page, .threads = 1 + combination % 2, .isa = isa});
+                                   {.ranks = ranks,
+                                    .distinct_rows = distinct,
+                                    .chunk = chunk,
+                                    .page_tokens = page,
+                                    .threads = 1 + combination % 2,
+                                    .isa = isa});
             ASSERT_TRUE(out) << out.failure().message;
             const std::vector<float> got = flat(out->logits);
             ASSERT_EQ(std::memcmp(got.data(), expected.data(), expected.size() * sizeof(float)), 0)
-                << (distinct ? "DP = EP = " : "TP = EP = ") << ranks << " page " << page << " chunk " << chunk << " " << to_string(isa) << " "
-                << to_string(act) << ", largest difference " << largest_difference(got, expected);
+                << (distinct ? "DP = EP = " : "TP = EP = ") << ranks << " page " << page << " chunk " << chunk << " " << to_string(isa)
+                << " " << to_string(act) << ", largest difference " << largest_difference(got, expected);
           }
         }
       }

@@ -49,8 +49,14 @@ TEST(Request, NamesTheFieldAtFault) {
       {"frequency_penalty", [](auto& r) { r.sampling.frequency_penalty = -2.1F; }},
       {"repetition_penalty", [](auto& r) { r.sampling.repetition_penalty = 0; }},
       {"repetition_penalty", [](auto& r) { r.sampling.repetition_penalty = INFINITY; }},
-      {"logit_bias", [](auto& r) { r.sampling.logit_bias = {{100, 1.0F}}; }},
-      {"logit_bias", [](auto& r) { r.sampling.logit_bias = {{1, 101.0F}}; }},
+      {"logit_bias",
+       [](auto& r) {
+         r.sampling.logit_bias = {{100, 1.0F}};
+       }},
+      {"logit_bias",
+       [](auto& r) {
+         r.sampling.logit_bias = {{1, 101.0F}};
+       }},
   };
   for (const auto& [param, change] : cases) {
     GenerationRequest r = valid_request();

@@ -23,8 +23,8 @@ struct Side {
 
   std::uint16_t& at(int position, int head, bool value, int d) {
     const PageLayout& l = shard.layout;
-    return data[static_cast<std::size_t>(
-        l.offset(position / l.page_tokens, head - shard.heads.first, value, position % l.page_tokens) + d)];
+    return data[static_cast<std::size_t>(l.offset(position / l.page_tokens, head - shard.heads.first, value, position % l.page_tokens) +
+                                         d)];
   }
 };
 
@@ -56,7 +56,8 @@ TEST(ShardMap, EveryPairOfShardingsAndPageSizes) {
               for (int p = 0; p < tokens; ++p) {
                 for (int h = src.shard.heads.first; h < src.shard.heads.end(); ++h) {
                   for (int v = 0; v < 2; ++v) {
-                    for (int i = 0; i < kDim; ++i) src.at(p, h, v != 0, i) = static_cast<std::uint16_t>(((p * kHeads + h) * 2 + v) * kDim + i);
+                    for (int i = 0; i < kDim; ++i)
+                      src.at(p, h, v != 0, i) = static_cast<std::uint16_t>(((p * kHeads + h) * 2 + v) * kDim + i);
                   }
                 }
               }

@@ -134,7 +134,7 @@ std::span<const Module> module_table() {
       {"transfer", {"base", "net", "tensor", "device", "cache"}},
       {"model", {"base", "tensor", "device", "checkpoint", "ops", "cache", "group"}},
       {"engine", {"base", "net", "tensor", "request", "text", "device", "checkpoint", "ops", "cache", "group", "transfer", "model"}},
-      {"control", {"base", "net", "request", "engine"}},
+      {"control", {"base", "net", "request", "checkpoint", "transfer", "engine"}},
       {"server", {"base", "net", "text", "request", "control"}},
       {"forecast", {"base", "device", "checkpoint", "ops", "cache", "model", "engine", "control"}},
       {"convert", {"base", "tensor", "checkpoint", "device", "ops"}},

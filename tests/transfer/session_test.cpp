@@ -1,5 +1,5 @@
-// Sessions: the table of states, every unit exactly once whatever the order, all pairs of shardings moved byte for byte, stale and duplicate
-// immediates harmless, deadlines that name what is missing.
+// Sessions: the table of states, every unit exactly once whatever the order, all pairs of shardings moved byte for byte, stale and
+// duplicate immediates harmless, deadlines that name what is missing.
 
 #include "transfer/session.h"
 
@@ -39,7 +39,8 @@ struct Side {
   std::uint16_t& at(int l, int position, int head, bool value, int d) {
     const PageLayout& p = shard.layout;
     const auto page = pages[static_cast<std::size_t>(position / p.page_tokens)];
-    return data[static_cast<std::size_t>(l * num_pages * p.page() + p.offset(page, head - shard.heads.first, value, position % p.page_tokens) + d)];
+    return data[static_cast<std::size_t>(l * num_pages * p.page() +
+                                         p.offset(page, head - shard.heads.first, value, position % p.page_tokens) + d)];
   }
 };
 
@@ -48,7 +49,11 @@ std::uint16_t content(int l, int position, int head, bool value, int d) {
 }
 
 SessionAddress address_of(Side& side, std::vector<std::byte>& hidden) {
-  return {.layer_base = side.layer(0), .layer_stride = side.layer(1) - side.layer(0), .pages = side.pages, .hidden = hidden.data(), .immediate_base = 0};
+  return {.layer_base = side.layer(0),
+          .layer_stride = side.layer(1) - side.layer(0),
+          .pages = side.pages,
+          .hidden = hidden.data(),
+          .immediate_base = 0};
 }
 
 TEST(Session, TableOfStatesEndsCompleteOrFailed) {
@@ -80,7 +85,13 @@ TEST(Session, EveryPairOfShardingsInChunks) {
         std::vector<std::byte> hidden(32);
         Side dst({0, kHeads}, dst_page, kLayers, tokens, random);
         std::vector<Side> src;
-        SessionPlan plan{.id = random.bits64(), .layers = kLayers, .first_position = 0, .end_position = tokens, .sources = {}, .destination = dst.shard, .hidden_bytes = 32};
+        SessionPlan plan{.id = random.bits64(),
+                         .layers = kLayers,
+                         .first_position = 0,
+                         .end_position = tokens,
+                         .sources = {},
+                         .destination = dst.shard,
+                         .hidden_bytes = 32};
         plan.first_position = random.range(0, (tokens - 1) / dst_page) * dst_page;
         for (int s = 0; s < sources; ++s) {
           src.emplace_back(kv_heads_of(kHeads, s, sources), src_page, kLayers, tokens, random);
@@ -119,7 +130,8 @@ TEST(Session, EveryPairOfShardingsInChunks) {
           for (int p = 0; p < tokens; ++p) {
             for (int h = 0; h < kHeads; ++h) {
               for (int d = 0; d < 8; ++d) {
-                ASSERT_EQ(dst.at(l, p, h, d >= 4, d % 4), p < plan.first_position ? 0 : content(l, p, h, d >= 4, d % 4)) << l << " " << p << " " << h;
+                ASSERT_EQ(dst.at(l, p, h, d >= 4, d % 4), p < plan.first_position ? 0 : content(l, p, h, d >= 4, d % 4))
+                    << l << " " << p << " " << h;
               }
             }
           }
@@ -178,7 +190,12 @@ TEST(Session, LiveRangesNeverMeetOnTheRing) {
   SessionTable table(0xffffffffU - 50);
   std::vector<std::shared_ptr<Session>> live;
   for (int round = 0; round < 500; ++round) {
-    const SessionPlan plan{.id = static_cast<std::uint64_t>(round), .layers = 1, .first_position = 0, .end_position = random.range(1, 64), .sources = {dst.shard}, .destination = dst.shard};
+    const SessionPlan plan{.id = static_cast<std::uint64_t>(round),
+                           .layers = 1,
+                           .first_position = 0,
+                           .end_position = random.range(1, 64),
+                           .sources = {dst.shard},
+                           .destination = dst.shard};
     live.push_back(table.open(plan, address_of(dst, hidden), Deadline::never()));
     for (std::size_t i = 0; i + 1 < live.size(); ++i) {
       const std::uint64_t a = live[i]->address().immediate_base;

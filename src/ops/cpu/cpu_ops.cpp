@@ -28,7 +28,8 @@ const std::byte* row_of(View v, std::int64_t row) { return v.at_bytes(row * v.st
 
 class CpuOps final : public Ops {
  public:
-  CpuOps(Team& team, CpuIsa isa, const cpu::Kernels& kernels) : team_(team), isa_(isa), kernels_(kernels), scratch_(static_cast<std::size_t>(team.size())) {}
+  CpuOps(Team& team, CpuIsa isa, const cpu::Kernels& kernels)
+      : team_(team), isa_(isa), kernels_(kernels), scratch_(static_cast<std::size_t>(team.size())) {}
 
   std::string numerics_id() const override { return "cpu/" + std::string(to_string(isa_)) + "/r1"; }
 
@@ -73,7 +74,8 @@ class CpuOps final : public Ops {
     std::atomic<int> next{0};
     team_.run([&](int worker) {
       Scratch& scratch = scratch_[static_cast<std::size_t>(worker)];
-      for (int i = next.fetch_add(1, std::memory_order_relaxed); i < count; i = next.fetch_add(1, std::memory_order_relaxed)) body(i, scratch);
+      for (int i = next.fetch_add(1, std::memory_order_relaxed); i < count; i = next.fetch_add(1, std::memory_order_relaxed))
+        body(i, scratch);
     });
   }
   // The same for rows in runs of `grain`.
@@ -102,7 +104,8 @@ class CpuOps final : public Ops {
 };
 
 void CpuOps::pack(DType compute, std::int64_t n, std::int64_t k, std::int64_t row_first, View src, void* packed) const {
-  QWELL_CHECK(row_first % kLanes == 0 && src.dense() && row_first + src.shape[0] <= n, "rows from {}, {} of {}", row_first, src.shape_text(), n);
+  QWELL_CHECK(row_first % kLanes == 0 && src.dense() && row_first + src.shape[0] <= n, "rows from {}, {} of {}", row_first,
+              src.shape_text(), n);
   const std::int64_t step = block_bytes(compute, k);
   const std::int64_t count = src.shape[0];
   auto* base = static_cast<std::byte*>(packed) + row_first / kLanes * step;
@@ -142,7 +145,8 @@ void CpuOps::embed(const EmbedArgs& a) {
   for_rows(*a.rows.count, 16, [&](int t, Scratch&) {
     const std::int64_t from = a.tokens.as<std::int32_t>()[t] * a.table.stride[0];
     float* to = a.out.as<float>() + t * a.out.stride[0];
-    if (as_floats(a.table, from, width, to) != to) std::memcpy(to, a.table.as<float>() + from, static_cast<std::size_t>(width) * sizeof(float));
+    if (as_floats(a.table, from, width, to) != to)
+      std::memcpy(to, a.table.as<float>() + from, static_cast<std::size_t>(width) * sizeof(float));
   });
 }
 
@@ -150,7 +154,8 @@ void CpuOps::norm(const NormArgs& a) {
   const std::int64_t width = a.in.shape[1];
   for_rows(*a.rows.count, 16, [&](int t, Scratch& scratch) {
     float* y = scratch.take(width);
-    kernels_.rms_norm(a.in.as<float>() + t * a.in.stride[0], a.norm.weight.as<float>(), a.norm.zero_centered ? 1.0F : 0.0F, a.norm.eps, width, y);
+    kernels_.rms_norm(a.in.as<float>() + t * a.in.stride[0], a.norm.weight.as<float>(), a.norm.zero_centered ? 1.0F : 0.0F, a.norm.eps,
+                      width, y);
     store_row(y, width, a.out, t * a.out.stride[0]);
   });
 }
@@ -195,7 +200,8 @@ void CpuOps::linear(const LinearArgs& a) {
       const int count = std::min(kTileRows, rows - first);
       const void* in[kTileRows];
       for (int r = 0; r < count; ++r) in[r] = row_of(a.in, first + r);
-      tile(a.weight.dtype, {in, count, static_cast<const std::byte*>(a.weight.data) + column / kLanes * step, step, blocks, a.weight.k, out});
+      tile(a.weight.dtype,
+           {in, count, static_cast<const std::byte*>(a.weight.data) + column / kLanes * step, step, blocks, a.weight.k, out});
       for (int r = 0; r < count; ++r) store_row(out + r * blocks * kLanes, columns, a.out, (first + r) * a.out.stride[0] + column);
     }
   });
@@ -219,11 +225,12 @@ void CpuOps::linear_leaves(const LinearLeavesArgs& a) {
       for (int leaf = 0; leaf < leaves; ++leaf) {
         const void* in[kTileRows];
         for (int r = 0; r < count; ++r) in[r] = a.in.at_bytes((first + r) * a.in.stride[0] + leaf * one.k);
-        tile(one.dtype, {in, count, static_cast<const std::byte*>(a.leaves[static_cast<std::size_t>(leaf)].data) + column / kLanes * step, step, blocks,
-                         one.k, out + leaf * kTile});
+        tile(one.dtype, {in, count, static_cast<const std::byte*>(a.leaves[static_cast<std::size_t>(leaf)].data) + column / kLanes * step,
+                         step, blocks, one.k, out + leaf * kTile});
       }
       for (int stride = 1; stride < leaves; stride *= 2) {
-        for (int leaf = 0; leaf < leaves; leaf += 2 * stride) kernels_.add(out + leaf * kTile, out + (leaf + stride) * kTile, count * blocks * kLanes);
+        for (int leaf = 0; leaf < leaves; leaf += 2 * stride)
+          kernels_.add(out + leaf * kTile, out + (leaf + stride) * kTile, count * blocks * kLanes);
       }
       for (int r = 0; r < count; ++r) store_row(out + r * blocks * kLanes, columns, a.out, (first + r) * a.out.stride[0] + column);
     }
@@ -421,7 +428,8 @@ void CpuOps::run_experts(const ExpertArgs& a, int row_first, int row_count) {
   int routes = 0;
   for (int e = 0; e < count; ++e) {
     const auto rows = static_cast<int>(routes_[static_cast<std::size_t>(e)].size());
-    for (int r = 0; r < rows; ++r) output_of_slot_[static_cast<std::size_t>(routes_[static_cast<std::size_t>(e)][static_cast<std::size_t>(r)].slot)] = routes + r;
+    for (int r = 0; r < rows; ++r)
+      output_of_slot_[static_cast<std::size_t>(routes_[static_cast<std::size_t>(e)][static_cast<std::size_t>(r)].slot)] = routes + r;
     for (std::int64_t b = 0; rows > 0 && b < blocks_of(width); b += kGateBlocks) inner_pieces.push_back({e, rows, routes, b});
     for (std::int64_t b = 0; rows > 0 && b < blocks_of(hidden); b += kTileBlocks) outer_pieces.push_back({e, rows, routes, b});
     routes += rows;
@@ -444,7 +452,8 @@ void CpuOps::run_experts(const ExpertArgs& a, int row_first, int row_count) {
       const int some = std::min(kTileRows, piece.rows - first);
       const void* in[kTileRows];
       for (int r = 0; r < some; ++r) in[r] = row_of(a.in, rows[static_cast<std::size_t>(first + r)].row);
-      tile(expert.gate.dtype, {in, some, static_cast<const std::byte*>(expert.gate.data) + piece.block * step, step, blocks, expert.gate.k, gate});
+      tile(expert.gate.dtype,
+           {in, some, static_cast<const std::byte*>(expert.gate.data) + piece.block * step, step, blocks, expert.gate.k, gate});
       tile(expert.up.dtype, {in, some, static_cast<const std::byte*>(expert.up.data) + piece.block * step, step, blocks, expert.up.k, up});
       kernels_.silu_mul(gate, up, some * blocks * kLanes);
       for (int r = 0; r < some; ++r) {
@@ -495,12 +504,14 @@ void CpuOps::run_experts(const ExpertArgs& a, int row_first, int row_count) {
 
 void CpuOps::gather(const GatherArgs& a) {
   const auto bytes = static_cast<std::size_t>(a.in.shape[1] * size_of(a.in.dtype));
-  for (int i = 0; i < *a.rows.count; ++i) std::memcpy(a.out.at_bytes(i * a.out.stride[0]), row_of(a.in, a.index.as<std::int32_t>()[i]), bytes);
+  for (int i = 0; i < *a.rows.count; ++i)
+    std::memcpy(a.out.at_bytes(i * a.out.stride[0]), row_of(a.in, a.index.as<std::int32_t>()[i]), bytes);
 }
 
 void CpuOps::sample(const SampleArgs& a) {
   for_each(*a.rows.count, [&](int t, Scratch& scratch) {
-    a.out[static_cast<std::size_t>(t)] = sample_row(a.logits.as<float>() + t * a.logits.stride[0], a.requests[static_cast<std::size_t>(t)], scratch.sampling);
+    a.out[static_cast<std::size_t>(t)] =
+        sample_row(a.logits.as<float>() + t * a.logits.stride[0], a.requests[static_cast<std::size_t>(t)], scratch.sampling);
   });
 }
 

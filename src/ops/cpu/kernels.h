@@ -1,20 +1,20 @@
 #pragma once
-// The inner loops of the CPU backend, once per instruction set: a table of functions that CpuOps schedules. All sets compute in vectors of 16
-// lanes (AVX2 pairs two of 8) and in the same order, so a kernel's result is a function of its arguments alone.
+// The inner loops of the CPU backend, once per instruction set: a table of functions that CpuOps schedules. All sets compute in vectors of
+// 16 lanes (AVX2 pairs two of 8) and in the same order, so a kernel's result is a function of its arguments alone.
 //
-// The files that are compiled for an instruction set include only this and the intrinsics: inline code of other headers, compiled for more than
-// every processor has, could be the copy that the linker keeps.
+// The files that are compiled for an instruction set include only this and the intrinsics: inline code of other headers, compiled for more
+// than every processor has, could be the copy that the linker keeps.
 
 #include <cstdint>
 
 namespace qwell::cpu {
 
-constexpr int kTileRows = 6;     // rows of a product's tile: with 4 blocks of columns 24 accumulators, of 32 registers
-constexpr int kTileBlocks = 4;   // blocks of 16 columns
-constexpr int kLanes = 16;       // of a vector, and rows of a packed block
+constexpr int kTileRows = 6;    // rows of a product's tile: with 4 blocks of columns 24 accumulators, of 32 registers
+constexpr int kTileBlocks = 4;  // blocks of 16 columns
+constexpr int kLanes = 16;      // of a vector, and rows of a packed block
 
-// out[r][c] = sum over k of a[r][k] * w[c][k], k ascending in one accumulator per element (bf16: by pairs), for `rows` <= kTileRows rows given by
-// pointers and `blocks` <= kTileBlocks packed blocks, `block_bytes` apart. out is dense [rows][blocks * 16].
+// out[r][c] = sum over k of a[r][k] * w[c][k], k ascending in one accumulator per element (bf16: by pairs), for `rows` <= kTileRows rows
+// given by pointers and `blocks` <= kTileBlocks packed blocks, `block_bytes` apart. out is dense [rows][blocks * 16].
 struct TileArgs {
   const void* const* rows_in = nullptr;
   int rows = 0;
@@ -30,16 +30,16 @@ struct AttendArgs {
   const void* const* q = nullptr;  // act [head_dim] each
   const std::int32_t* positions = nullptr;
   int rows = 0;
-  const void* pages = nullptr;          // of the layer, of this kv head: page p at pages + p * page_elements
+  const void* pages = nullptr;  // of the layer, of this kv head: page p at pages + p * page_elements
   std::int64_t page_elements = 0;
   std::int64_t value_offset = 0;        // elements from K to V of a page
   const std::int32_t* table = nullptr;  // page numbers
   int page_tokens = 0;
   int head_dim = 0;
   float scale = 1;
-  int split = 0;            // keys of a split
-  float* scratch = nullptr; // attend_scratch_floats(rows, head_dim)
-  float* out = nullptr;     // fp32 [rows][head_dim]
+  int split = 0;             // keys of a split
+  float* scratch = nullptr;  // attend_scratch_floats(rows, head_dim)
+  float* out = nullptr;      // fp32 [rows][head_dim]
 };
 
 struct Kernels {

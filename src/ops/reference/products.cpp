@@ -96,7 +96,8 @@ void route(const RouteArgs& args) {
     for (const float v : z) total += std::exp(v - largest);
     std::vector<std::int32_t> order(experts);
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return z[static_cast<std::size_t>(a)] > z[static_cast<std::size_t>(b)]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return z[static_cast<std::size_t>(a)] > z[static_cast<std::size_t>(b)]; });
     std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k));
     double chosen = 0;
     for (std::size_t j = 0; j < k; ++j) chosen += std::exp(z[static_cast<std::size_t>(order[j])] - largest);

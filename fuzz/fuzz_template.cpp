@@ -19,7 +19,8 @@ void want(bool condition) {
 }
 
 constexpr std::string_view kVariables =
-    R"({"messages": [{"role": "user", "content": "Hé <think>"}], "tools": [{"function": {"name": "f"}}], "s": "a b", "n": 3, "f": 1.5, "t": true})";
+    R"({"messages": [{"role": "user", "content": "Hé <think>"}], "tools": [{"function": {"name": "f"}}],)"
+    R"( "s": "a b", "n": 3, "f": 1.5, "t": true})";
 
 void run(std::string_view input) {
   const std::size_t cut = std::min(input.find('\0'), input.size());

@@ -14,7 +14,8 @@ constexpr const char* kFull =
   {"role":"tool","tool_call_id":"1","content":"r"}],"prompt":[1,2,3],"n":2,"stream":true,"stream_options":{"include_usage":true},
   "stop":["a","b"],"temperature":0.5,"top_p":0.9,"top_k":5,"min_p":0.1,"seed":3,"logit_bias":{"5":1.5},"max_tokens":7,"min_tokens":1,
   "presence_penalty":0.5,"frequency_penalty":0.5,"repetition_penalty":1.1,"ignore_eos":true,"stop_token_ids":[4],"logprobs":null,
-  "tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":"auto","chat_template_kwargs":{"enable_thinking":false},
+  "tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":"auto",
+  "chat_template_kwargs":{"enable_thinking":false},
   "cache_salt":"x","return_token_ids":true,"tokens":[1,2],"echo":true,"response_format":{"type":"text"}})";
 
 json::value parsed(const char* text) { return parse_json(text).value(); }

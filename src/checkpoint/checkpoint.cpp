@@ -32,13 +32,20 @@ bool present(const std::filesystem::path& path) {
          (type != std::filesystem::file_type::none || error != std::errc::filename_too_long);
 }
 
-// A checkpoint names files of its own folder only: what a link leads to elsewhere is not its owner's to give.
+bool lies_within(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
+}
+
+// A checkpoint names files of its own folder only: what a link leads to elsewhere is not its owner's to give. The cache of downloaded
+// models is one owner's: each REPO/snapshots/REVISION has links into REPO/blobs.
 void refuse_link_out_of_folder(const std::filesystem::path& folder, const std::filesystem::path& file) {
   std::error_code error;
   const auto home = std::filesystem::canonical(folder, error);
   const auto real = error ? std::filesystem::path() : std::filesystem::canonical(file, error);
   if (error) fail("{}: {}", file.string(), error.message());
-  if (std::mismatch(home.begin(), home.end(), real.begin(), real.end()).first != home.end()) {
+  const bool is_snapshot = home.parent_path().filename() == "snapshots";
+  const bool in_blobs = is_snapshot && lies_within(real, home.parent_path().parent_path() / "blobs");
+  if (!lies_within(real, home) && !in_blobs) {
     fail("{}: a symbolic link to {}, out of the folder; a file within {} is wanted", file.string(), real.string(), home.string());
   }
 }

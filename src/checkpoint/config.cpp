@@ -11,6 +11,7 @@ namespace qwell {
 namespace {
 
 constexpr std::int64_t kDimensionMax = 1 << 24;
+constexpr int kExpertsMax = 1 << 20;  // of all layers together: bounds the lists of what a configuration wants
 constexpr std::size_t kConfigBytesMax = std::size_t{16} << 20;
 
 ModelFamily family_of(const ConfigFields& fields, const std::string& type) {
@@ -112,6 +113,10 @@ RopeConfig parse_rope(const ConfigFields& fields, int head_dim, int max_position
 void parse_mlp(const ConfigFields& fields, ModelConfig& c) {
   if (is_moe(c.family)) {
     c.num_experts = dimension_of_two(fields, "num_experts", "num_local_experts");
+    if (c.num_experts > kExpertsMax / c.num_layers) {
+      fields.wrong(fields.has("num_experts") ? "num_experts" : "num_local_experts",
+                   fmt::format("at most {} in {} layers together", kExpertsMax, c.num_layers));
+    }
     c.experts_per_token = dimension(fields, "num_experts_per_tok");
     if (c.experts_per_token > c.num_experts) fields.wrong("num_experts_per_tok", fmt::format("at most num_experts, {},", c.num_experts));
     c.moe_intermediate_size = dimension(fields, "moe_intermediate_size");

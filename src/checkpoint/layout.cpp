@@ -132,6 +132,7 @@ void TensorLayout::add_layer(std::vector<WantedTensor>& out, const std::string& 
 
 std::vector<WantedTensor> TensorLayout::body_tensors() const {
   const ModelConfig& c = *config_;
+  QWELL_CHECK(c.layer_kinds.size() == static_cast<std::size_t>(c.num_layers), "{} kinds of {} layers", c.layer_kinds.size(), c.num_layers);
   const WantedDimension hidden{"hidden_size", c.hidden_size};
   const WantedDimension tokens{"vocab_size", c.vocab_size};
   std::vector<WantedTensor> out = {{embedding_name(), {tokens, hidden}}};

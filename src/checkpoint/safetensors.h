@@ -70,10 +70,10 @@ struct WantedDimension {
 };
 
 // All tensors of a checkpoint folder: model.safetensors, or the shards that model.safetensors.index.json names. The index is the truth:
-// other
-// *.safetensors files are left alone, with a line in the log. The index names plain files of the folder; a file that is a symbolic link out
-// of the folder is refused. A tensor that a shard holds and the index leaves out is there all the same, with a line in the log; a tensor in
-// two shards is refused. Safe from many threads. Immutable but for the marks of what was taken.
+// other *.safetensors files are left alone, with a line in the log. The index names plain files of the folder; a file that is a symbolic
+// link out of the folder is refused, but for links from REPO/snapshots/REVISION into REPO/blobs, as the cache of downloaded models has
+// them. A tensor that a shard holds and the index leaves out is there all the same, with a line in the log; a tensor in two shards is
+// refused. Safe from many threads. Immutable but for the marks of what was taken.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);

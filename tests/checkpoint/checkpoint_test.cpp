@@ -143,6 +143,35 @@ TEST(Checkpoint, RefusesLinksOutOfTheFolder) {
   EXPECT_EQ(open_error(elsewhere / "link"), "");
 }
 
+// REPO/snapshots/REVISION/FILE -> ../../blobs/HASH: how downloaded models lie on most machines.
+TEST(Checkpoint, FollowsLinksOfADownloadCache) {
+  const ScratchFolder cache;
+  const auto snapshot = cache / "models--a--b" / "snapshots" / "0123abc";
+  const auto blobs = cache / "models--a--b" / "blobs";
+  std::filesystem::create_directories(snapshot);
+  std::filesystem::create_directories(blobs);
+  std::filesystem::create_directories(cache / "models--c--d" / "blobs");
+  write_small(blobs / "h1", {"a"});
+  write_file(blobs / "h2", index_text({{"a", "one.safetensors"}}));
+  write_file(blobs / "h3", "{}");
+  std::filesystem::create_symlink("../../blobs/h1", snapshot / "one.safetensors");
+  std::filesystem::create_symlink("../../blobs/h2", snapshot / "model.safetensors.index.json");
+  std::filesystem::create_symlink("../../blobs/h3", snapshot / "config.json");
+  const Checkpoint checkpoint(snapshot);
+  EXPECT_THAT(checkpoint.names(), ElementsAre("a"));
+  EXPECT_EQ(checkpoint.digest().size(), 32U);
+
+  // Another model's blobs are another's; and a folder of another name has no blobs.
+  write_small(cache / "models--c--d" / "blobs" / "h1", {"a"});
+  std::filesystem::remove(snapshot / "one.safetensors");
+  std::filesystem::create_symlink("../../../models--c--d/blobs/h1", snapshot / "one.safetensors");
+  EXPECT_THAT(open_error(snapshot), AllOf(HasSubstr("one.safetensors"), HasSubstr("out of the folder")));
+  const auto other = cache / "models--a--b" / "revisions" / "0123abc";
+  std::filesystem::create_directories(other);
+  std::filesystem::create_symlink("../../blobs/h1", other / "model.safetensors");
+  EXPECT_THAT(open_error(other), HasSubstr("out of the folder"));
+}
+
 TEST(Checkpoint, NamesTheDamagedShard) {
   Sharded sharded;
   const std::string whole = read_file(sharded.folder / "two.safetensors");
@@ -211,6 +240,13 @@ TEST(Checkpoint, DigestIsOfTheContents) {
   std::string bytes = read_file(copy / "two.safetensors");
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_file(copy / "two.safetensors", bytes);
+  EXPECT_NE(digest(copy), before);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  bytes[bytes.find("\"c\"") + 1] = 'd';  // another name over the same bytes
+  write_file(copy / "two.safetensors", bytes);
+  sharded.index({{"a", "one.safetensors"}, {"b", "one.safetensors"}, {"d", "two.safetensors"}});
+  std::filesystem::copy_file(sharded.folder / "model.safetensors.index.json", copy / "model.safetensors.index.json",
+                             std::filesystem::copy_options::overwrite_existing);
   EXPECT_NE(digest(copy), before);
 }
 

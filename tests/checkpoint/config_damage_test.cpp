@@ -108,6 +108,8 @@ TEST(ConfigDamage, Contradictions) {
           {{{"num_key_value_heads", "5"}}, {"num_attention_heads", "32", "num_key_value_heads, 5"}},
           {{{"num_key_value_heads", "64"}}, {"num_key_value_heads, 64"}},
           {{{"dtype", "\"float32\""}}, {"dtype", "float32", "torch_dtype", "bfloat16"}},
+          {{{"num_experts", "30000"}}, {"num_experts", "30000", "1048576 in 48 layers"}},
+          {{{"num_experts", ""}, {"num_local_experts", "16777216"}}, {"num_local_experts", "16777216"}},
           {{{"mlp_only_layers", "[48]"}}, {"mlp_only_layers", "48"}},
           {{{"layer_types", "[\"full_attention\"]"}}, {"layer_types", "48"}},
           {{{"num_hidden_layers", "1"}, {"layer_types", "[\"linear_attention\"]"}}, {"layer_types", "full_attention"}},

@@ -128,6 +128,18 @@ TEST(Safetensors, RefusesEveryTruncationOfARealFile) {
   EXPECT_EQ(open_error(whole), "");
 }
 
+TEST(Safetensors, RefusesASmallFileCutAtAnyByte) {
+  const std::string whole = safetensors_bytes(
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("b":{"dtype":"BF16","shape":[5],"data_offsets":[24,34]},"c":{"dtype":"U8","shape":[],"data_offsets":[34,35]}}  )",
+      35);
+  EXPECT_EQ(open_error(whole), "");
+  for (std::size_t cut = 0; cut < whole.size(); ++cut) {
+    EXPECT_THAT(open_error(whole.substr(0, cut)), HasSubstr("file.safetensors")) << cut;
+    EXPECT_NE(open_error(whole.substr(0, cut) + whole.substr(cut + 1)), "") << cut;  // one byte less in the midst
+  }
+}
+
 TEST(Safetensors, RefusesLongHeadersBeforeReadingThem) {
   for (const std::uint64_t length : {std::uint64_t{3}, std::uint64_t{100} << 20, (std::uint64_t{100} << 20) + 1, std::uint64_t{1} << 63,
                                      ~std::uint64_t{0}, ~std::uint64_t{0} - 7}) {
